@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/packing.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "framework/core/error.h"
+
+namespace tapeformer {
+
+Packing::Packing(const std::vector<int32_t>& lengths, std::vector<uint32_t> sample_ids) : sample_ids_(std::move(sample_ids)) {
+  require(lengths.size() == sample_ids_.size(), "{} lengths and {} sample ids", lengths.size(), sample_ids_.size());
+  int64_t total = 0;
+  for (int32_t n : lengths) {
+    require(n >= 0, "a sequence of length {}", n);
+    total += n;
+    if (total > std::numeric_limits<int32_t>::max())
+      fail(ExitCode::resource, "a batch of more than {} rows; use a smaller batch", std::numeric_limits<int32_t>::max());
+    offsets_.push_back(static_cast<int32_t>(total));
+    longest_ = std::max(longest_, n);
+  }
+  positions_.reserve(static_cast<size_t>(total));
+  row_samples_.reserve(static_cast<size_t>(total));
+  for (size_t b = 0; b < lengths.size(); ++b)
+    for (int32_t i = 0; i < lengths[b]; ++i) {
+      positions_.push_back(i);
+      row_samples_.push_back(sample_ids_[b]);
+    }
+}
+
+}  // namespace tapeformer

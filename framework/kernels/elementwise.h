@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums and scalings of whole arrays.
+#pragma once
+#include "framework/core/device.h"
+#include "framework/core/tensor.h"
+
+namespace tapeformer::kernels {
+
+// y += x, both [M,N].
+template <class T>
+struct AddTo {
+  static void reference(const Execution&, View<const T> x, View<T> y);
+  static void cpu(const Execution&, View<const T> x, View<T> y);
+};
+
+// z = x + y, overwritten; z may be x or y.
+template <class T>
+struct Sum {
+  static void reference(const Execution&, View<const T> x, View<const T> y, View<T> z);
+  static void cpu(const Execution&, View<const T> x, View<const T> y, View<T> z);
+};
+
+// x *= factor.
+template <class T>
+struct Scale {
+  static void reference(const Execution&, T factor, View<T> x);
+  static void cpu(const Execution&, T factor, View<T> x);
+};
+
+}  // namespace tapeformer::kernels

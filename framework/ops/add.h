@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// z = x + y, equal shapes.
+#pragma once
+#include "framework/autograd/context.h"
+
+namespace tapeformer::ops {
+Variable add(Context&, const Variable& x, const Variable& y);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Philox against its published vectors, and the properties of draws and keyed permutations.
+#include "framework/core/random.h"
+
+#include <cmath>
+#include <set>
+
+#include "tests/support/catch.h"
+
+using namespace tapeformer;
+
+TEST_CASE("philox gives its published words", "[random]") {
+  CHECK(philox({0, 0, 0, 0}, 0) == PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox({~0u, ~0u, ~0u, ~0u}, ~0ull) == PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822ull) ==
+        PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("keys differ by purpose, name, head, round and seed", "[random]") {
+  const std::set<uint64_t> keys{random_key(1, "dropout", "a"),          random_key(2, "dropout", "a"),
+                                random_key(1, "init", "a"),             random_key(1, "dropout", "b"),
+                                random_key(1, "dropout", "a", 0),       random_key(1, "dropout", "a", 1),
+                                random_key(1, "dropout", "a", 1, 0)};
+  CHECK(keys.size() == 7);
+}
+
+TEST_CASE("gaussian draws have mean 0 and variance 1", "[random]") {
+  const Draw draw{random_key(7, "init", "w"), no_sample, 0};
+  double sum = 0, squares = 0;
+  const int n = 40000;
+  for (int i = 0; i < n; ++i) {
+    const double g = draw.gaussian(static_cast<uint32_t>(i / 100), static_cast<uint32_t>(i % 100));
+    sum += g;
+    squares += g * g;
+  }
+  CHECK(std::abs(sum / n) < 0.02);
+  CHECK(std::abs(squares / n - 1) < 0.03);
+}
+
+TEST_CASE("a keyed permutation visits every index once and differs by epoch", "[random]") {
+  for (const uint64_t n : {1ull, 2ull, 3ull, 17ull, 64ull, 1000ull}) {
+    std::set<uint64_t> seen;
+    int same = 0;
+    const KeyedPermutation first(5, 0, n), second(5, 1, n);
+    for (uint64_t i = 0; i < n; ++i) {
+      seen.insert(first(i));
+      CHECK(first(i) < n);
+      same += first(i) == second(i);
+    }
+    CHECK(seen.size() == n);
+    if (n >= 64) CHECK(same < static_cast<int>(n / 4));
+  }
+}
+
+TEST_CASE("dropout thresholds are rounded to 32 bits", "[random]") {
+  CHECK(dropout_threshold(0) == 0);
+  CHECK(dropout_threshold(0.5) == 0x80000000ull);
+  CHECK_THROWS(dropout_threshold(1.0));
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// Catch2 2.13 or 3.x under one include. Approx is not used (its name differs between the two): compare with WithinAbs and WithinRel.
+#pragma once
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+# tapeformer_library(NAME FILES ... LINK ... PRIVATE_LINK ...): one static library a folder, with the project's warnings and sanitizers.
+# tapeformer_test(NAME FILES ... LINK ...): one Catch2 program a folder, run in random order, failing a test that asserts nothing.
+include_guard()
+
+function(tapeformer_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic $<$<BOOL:${TAPEFORMER_WERROR}>:-Werror>)
+  if(TAPEFORMER_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TAPEFORMER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${TAPEFORMER_SANITIZE})
+  endif()
+endfunction()
+
+function(tapeformer_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FILES;LINK;PRIVATE_LINK")
+  add_library(tapeformer_${name} STATIC ${arg_FILES})
+  add_library(Tapeformer::${name} ALIAS tapeformer_${name})
+  set_target_properties(tapeformer_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(tapeformer_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tapeformer>)
+  target_compile_features(tapeformer_${name} PUBLIC cxx_std_20)
+  target_link_libraries(tapeformer_${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
+  tapeformer_compile_options(tapeformer_${name})
+  set_property(GLOBAL APPEND PROPERTY TAPEFORMER_LIBRARIES tapeformer_${name})
+endfunction()
+
+function(tapeformer_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FILES;LINK")
+  add_executable(test_${name} ${arg_FILES})
+  target_link_libraries(test_${name} PRIVATE tapeformer_test_support ${arg_LINK})
+  tapeformer_compile_options(test_${name})
+  add_test(NAME ${name} COMMAND test_${name} --order rand --rng-seed time --warn NoAssertions
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endfunction()
