@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A config: a YAML file over its bases, with command-line overrides on top. Every fault is collected and shown at once, like a compiler does.
+// A config: a YAML file over its bases, with command-line overrides on top. Every fault is collected and shown at once, like a compiler
+// does.
 #pragma once
 #include <filesystem>
 #include <map>

@@ -42,6 +42,9 @@ class Section {
   void field(std::string_view key, std::vector<double>& value, Range each, std::string_view help);
   // A number of things that may be written 50k or 2.5M (k = 1,000, M = 1,000,000).
   void count(std::string_view key, int64_t& value, Range, std::string_view help);
+  // An integer, or a word that stands for one (`auto`); printed as the word again.
+  void number_or_word(std::string_view key, int& value, std::string_view word, int stands_for, Range, std::string_view help);
+  void number_or_word(std::string_view key, int64_t& value, std::string_view word, int64_t stands_for, Range, std::string_view help);
   // One of the words, turned into an enum at the border.
   template <class E>
   void choice(std::string_view key, E& value, std::initializer_list<std::pair<std::string_view, E>> words, std::string_view help) {
@@ -56,7 +59,8 @@ class Section {
     value = (words.begin() + at)->second;
   }
   // The same for a list with one word for each of several things, or one word for all: the indices of the words.
-  std::vector<size_t> choices(std::string_view key, std::vector<size_t> defaults, const std::vector<std::string_view>& words, std::string_view help);
+  std::vector<size_t> choices(std::string_view key, std::vector<size_t> defaults, const std::vector<std::string_view>& words,
+                              std::string_view help);
   size_t choose(std::string_view key, size_t by_default, const std::vector<std::string_view>& words, std::string_view help);
   // A map below `key`; empty when not given.
   Section section(std::string_view key, std::string_view help);
@@ -64,6 +68,8 @@ class Section {
   std::vector<std::pair<std::string, double>> numbers_by_name(std::string_view key, Range, std::string_view help);
 
   bool given(std::string_view key) const;
+  // Given as a map: for a key that is either a word or a map of names.
+  bool is_map(std::string_view key) const;
   // Names the fault at the key's own place (file:line:column with a caret), or at the section where it is not given. For combinations call
   // it once and name both dotted keys in the message.
   void fault(std::string_view key, std::string message, std::string hint = {});

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a document prints about itself: the resolved config, its values, the reference, and the history of one key.
+#include <fmt/format.h>
+
+#include "framework/config/document.h"
+#include "framework/config/print.h"
+#include "framework/config/state.h"
+
+namespace tapeformer::config {
+namespace {
+
+void print_resolved(const SectionState& section, const std::string& indent, std::string& text) {
+  for (const Member& m : section.members) {
+    if (!m.section) {
+      text += fmt::format("{}{}: {}  # from: {}\n", indent, yaml_text(m.field.key), m.field.text, origin(m.field.place));
+      continue;
+    }
+    const char* nothing = m.section->members.empty() ? " {}" : "";
+    text += fmt::format("{}{}:{}  # from: {}\n", indent, yaml_text(m.section->key), nothing, origin(m.section->place));
+    print_resolved(*m.section, indent + "  ", text);
+  }
+}
+
+void collect_values(const SectionState& section, std::map<std::string, std::string>& values) {
+  for (const Member& m : section.members) {
+    if (m.section) collect_values(*m.section, values);
+    else values.emplace(section.path_of(m.field.key), m.field.text);
+  }
+}
+
+void print_reference(const SectionState& section, std::string& text);
+void print_reference(const Member& m, const std::string& path, std::string& text) {
+  if (m.section) {
+    text += fmt::format("\n{}: {}\n", m.section->path, m.section->help);
+    print_reference(*m.section, text);
+  } else {
+    text += fmt::format("  {}: {}; default {}\n      {}\n", path, m.field.type, m.field.default_text, m.field.help);
+  }
+}
+// The keys of a section first, then the sections below it.
+void print_reference(const SectionState& section, std::string& text) {
+  for (const bool sections : {false, true})
+    for (const Member& m : section.members)
+      if (static_cast<bool>(m.section) == sections) print_reference(m, section.path_of(m.field.key), text);
+}
+
+std::string history(const DocumentState& document, const Field& field, const std::string& path) {
+  std::string text = fmt::format("{} = {}\n  from {}\n", path, field.text, origin(field.place));
+  std::vector<Overridden> chain;
+  const Node* node = &document.tree;
+  for (size_t begin = 0; begin <= path.size() && node != nullptr;) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const Entry* entry = node->find(std::string_view(path).substr(begin, end - begin));
+    node = entry == nullptr ? nullptr : &entry->value;
+    begin = end + 1;
+  }
+  if (node != nullptr) chain = node->overrode;
+  if (const auto at = document.removed.find(path); at != document.removed.end()) chain = at->second;
+  for (auto o = chain.rbegin(); o != chain.rend(); ++o) text += fmt::format("  overrides {}: {}\n", origin(o->place), o->text);
+  if (field.place.source) text += fmt::format("  overrides default: {}\n", field.default_text);
+  return text + fmt::format("  {}: {}\n", field.type, field.help);
+}
+
+}  // namespace
+
+std::string Document::resolved() const {
+  std::string text;
+  print_resolved(*state_->root, "", text);
+  return text;
+}
+
+std::map<std::string, std::string> Document::values() const {
+  std::map<std::string, std::string> values;
+  collect_values(*state_->root, values);
+  return values;
+}
+
+std::string Document::reference(std::string_view key) const {
+  std::string text;
+  if (key.empty()) print_reference(*state_->root, text);
+  else print_reference(member_at(*state_, key), std::string(key), text);
+  return text.substr(0, 1) == "\n" ? text.substr(1) : text;
+}
+
+std::string Document::explain(std::string_view key) const {
+  const Member& member = member_at(*state_, key);
+  if (!member.section) return history(*state_, member.field, std::string(key));
+  return fmt::format("{}: {}\n  from {}\n", key, member.section->help, origin(member.section->place));
+}
+
+}  // namespace tapeformer::config
