@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RFC 4180 tables (comma or tab): quotes, doubled quotes, line breaks inside quotes, BOM, CRLF. Streams rows; every fault says its line.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,15 +19,20 @@ struct CsvRow {
   int64_t row = 0;   // of the data, from 1 (the header is not counted)
 };
 
+// A row ends with LF, CRLF or CR; a break inside quotes becomes LF, so that a file reads the same wherever it was saved. Lines without any
+// byte are skipped (an empty field alone in its row is written ""). A quote inside a field that does not begin with one is plain text.
 class CsvReader {
  public:
-  // Reads the header. Error(data): no such file, empty file, duplicate column, UTF-16, bytes that are not UTF-8 (offset, line, hint: encoding).
+  // Reads the header. Error(data): no such file, empty file, duplicate column, UTF-16, bytes that are not UTF-8 (offset, line, hint:
+  // encoding).
   CsvReader(const std::filesystem::path& file, char delimiter, Encoding encoding);
   ~CsvReader();
+  CsvReader(CsvReader&&) noexcept;
+  CsvReader& operator=(CsvReader&&) noexcept;
   const std::vector<std::string>& columns() const;
   // The number of the named column; Error(data) with did-you-mean.
   size_t column(std::string_view name) const;
-  // False at the end. Error(data): ragged row, quote never closed, NUL byte, a line longer than 64 MiB.
+  // False at the end. Error(data): ragged row, quote never closed, NUL byte, a row longer than 64 MiB.
   bool next(CsvRow& row);
 
  private:

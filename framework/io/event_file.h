@@ -3,15 +3,17 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 
 namespace tapeformer::io {
 
 class EventFile {
  public:
-  // Creates events.out.tfevents.<seconds>.<host>.<pid>.<n> in `directory` (made if missing), or goes on with none until the first write.
-  // purge_step >= 0: the first record tells TensorBoard to drop what earlier files hold from that step on (a resumed run).
-  EventFile(std::filesystem::path directory, int64_t purge_step = -1);
+  // Makes events.out.tfevents.<seconds>.<host>.<pid>.<n> in `directory` (made if missing) at the first scalar; without one there is no
+  // file. purge_step >= 0: the first record tells TensorBoard to drop what earlier files hold from that step on (a resumed run).
+  explicit EventFile(std::filesystem::path directory, int64_t purge_step = -1);
+  // Flushes; a failure there is silent, so call flush() where it matters.
   ~EventFile();
   EventFile(EventFile&&) noexcept;
   EventFile& operator=(EventFile&&) noexcept;
@@ -22,7 +24,7 @@ class EventFile {
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace tapeformer::io

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes to UTF-8 text: validation with the exact place of a fault, Latin-1 conversion, edit distance for did-you-mean.
+// Bytes to UTF-8 text: validation with the exact place of a fault, Latin-1 conversion, the places where characters begin.
 #pragma once
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
