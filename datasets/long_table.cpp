@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/long_table.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "datasets/labels.h"
+#include "datasets/number.h"
+#include "datasets/table.h"
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/data/encoder.h"
+
+namespace tapeformer::datasets {
+namespace {
+
+using data::Task;
+
+class Reader {
+ public:
+  Reader(const DataSettings& settings, const Source& source, const std::vector<std::string>& features)
+      : settings_(settings), source_(source), table_(Table::open(source, settings.format_of(source))) {
+    result_.path = source.path;
+    find_columns(features);
+  }
+
+  LongTable read() {
+    while (table_->next()) read_row();
+    report_missing();
+    if (!source_.step.empty())
+      for (size_t i = 0; i < result_.sequences.size(); ++i) order(result_.sequences[i], steps_[i]);
+    return std::move(result_);
+  }
+
+ private:
+  const std::string& label_name() const { return settings_.task == Task::tagging ? source_.tags : source_.label; }
+
+  void find_columns(const std::vector<std::string>& wanted) {
+    if (!source_.sequence.empty()) sequence_ = table_->column(source_.sequence);
+    if (!source_.step.empty()) step_ = table_->column(source_.step);
+    if (!source_.weight.empty()) weight_ = table_->column(source_.weight);
+    if (settings_.task == Task::regression)
+      for (const std::string& name : source_.target) targets_.push_back(table_->column(name));
+    else label_ = table_->column(label_name());
+    result_.features = !wanted.empty() ? wanted : !source_.features.empty() ? source_.features : other_columns();
+    if (result_.features.empty()) fail(ExitCode::data, "{}: no column is left for the features; name them in data.features", printable(source_.path));
+    for (const std::string& name : result_.features) features_.push_back(table_->column(name));
+  }
+
+  // Those with no use of their own. Targets may be features too, but only when they are named as such.
+  std::vector<std::string> other_columns() const {
+    std::set<std::string> used{source_.sequence, source_.step, source_.weight, source_.id};
+    if (settings_.task == Task::regression) used.insert(source_.target.begin(), source_.target.end());
+    else used.insert(label_name());
+    std::vector<std::string> others;
+    for (const std::string& name : table_->columns())
+      if (!used.contains(name)) others.push_back(name);
+    return others;
+  }
+
+  // The number of the sequence that the row belongs to.
+  size_t sequence_of_row() {
+    std::string name;
+    if (!source_.sequence.empty()) {
+      name = std::string(trimmed(table_->text(sequence_)));
+      if (name.empty()) fail(ExitCode::data, "{}: the name of the sequence is missing", table_->where(sequence_));
+    }
+    const auto [at, is_new] = numbers_.emplace(name, result_.sequences.size());
+    if (is_new) {
+      result_.sequences.push_back({name, {}, {}});
+      steps_.emplace_back();
+    }
+    return at->second;
+  }
+
+  void read_row() {
+    const size_t number = sequence_of_row();
+    LongSequence& sequence = result_.sequences[number];
+    for (const size_t column : features_) {
+      const double value = table_->number(column);
+      if (settings_.missing == data::Missing::error && !data::is_usable(value)) note_missing(column);
+      sequence.values.push_back(value);
+    }
+    LongRow row;
+    row.row = table_->row();
+    row.line = table_->line();
+    for (const size_t column : targets_) row.targets.push_back(table_->number(column));
+    if (settings_.task != Task::regression && !trimmed(table_->text(label_)).empty())
+      row.label = canonical_label(table_->text(label_), settings_.task == Task::classification ? settings_.classes : 0, table_->where(label_));
+    if (!source_.weight.empty()) row.weight = table_->number(weight_);
+    sequence.rows.push_back(std::move(row));
+    if (source_.step.empty()) return;
+    const double step = table_->number(step_);
+    if (!data::is_usable(step)) fail(ExitCode::data, "{}: the step must be a number", table_->where(step_));
+    steps_[number].push_back(step);
+  }
+
+  void note_missing(size_t column) {
+    if (missing_++ == 0) first_missing_ = fmt::format("{}: '{}' is no finite number", table_->where(column), printable(table_->text(column)));
+  }
+  void report_missing() const {
+    if (missing_ > 0)
+      fail(ExitCode::data, "{}; the file has {} such cell{}: correct them, or set data.missing: zero_with_flag", first_missing_, missing_, missing_ == 1 ? "" : "s");
+  }
+
+  // Sorts the rows of a sequence by their steps.
+  void order(LongSequence& sequence, const std::vector<double>& steps) const {
+    std::vector<size_t> places(steps.size());
+    std::iota(places.begin(), places.end(), size_t{0});
+    std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return steps[a] < steps[b]; });
+    LongSequence sorted{sequence.name, {}, {}};
+    for (size_t i = 0; i < places.size(); ++i) {
+      const size_t place = places[i];
+      if (i > 0 && steps[place] == steps[places[i - 1]])
+        fail(ExitCode::data, "{}, column '{}': step {} of sequence '{}' stands in row {} too", result_.where(sequence.rows[place]), printable(source_.step),
+             steps[place], printable(sequence.name), sequence.rows[places[i - 1]].row);
+      const auto first = sequence.values.begin() + static_cast<std::ptrdiff_t>(place * features_.size());
+      sorted.values.insert(sorted.values.end(), first, first + static_cast<std::ptrdiff_t>(features_.size()));
+      sorted.rows.push_back(std::move(sequence.rows[place]));
+    }
+    sequence = std::move(sorted);
+  }
+
+  const DataSettings& settings_;
+  const Source& source_;
+  std::unique_ptr<Table> table_;
+  size_t sequence_ = 0, step_ = 0, weight_ = 0, label_ = 0;
+  std::vector<size_t> targets_, features_;
+  LongTable result_;
+  std::unordered_map<std::string, size_t> numbers_;
+  std::vector<std::vector<double>> steps_;  // by sequence
+  int64_t missing_ = 0;
+  std::string first_missing_;
+};
+
+}  // namespace
+
+std::string LongTable::where(const LongRow& row) const { return fmt::format("{}:{}: row {}", printable(path), row.line, row.row); }
+
+LongTable read_long_table(const DataSettings& settings, const Source& source, const std::vector<std::string>& features) {
+  return Reader(settings, source, features).read();
+}
+
+}  // namespace tapeformer::datasets

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/seq_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "datasets/features.h"
+#include "datasets/fingerprint.h"
+#include "datasets/labels.h"
+#include "datasets/learned.h"
+#include "datasets/seq_part.h"
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/data/encoder.h"
+#include "framework/data/truncate.h"
+
+namespace tapeformer::datasets {
+namespace {
+
+using data::Part;
+using data::Task;
+
+// A tokenizer for numbers without a vocabulary: the text of token 7 is "7".
+std::string numbered_tokenizer(int64_t vocab_size) {
+  std::string json = R"({"type":"whitespace","lowercase":false,"vocab_size":0,"minimum_count":1,"tokens":["<unk>")";
+  for (int64_t i = 1; i < vocab_size; ++i) json += fmt::format(",\"{}\"", i);
+  return json + "]}";
+}
+
+class SeqDataset : public data::Dataset {
+ public:
+  SeqDataset(const DataSettings& settings, const OpenOptions& options) : settings_(settings) {
+    description_ = options.known ? *options.known : described(settings);
+    for (const Part part : options.parts) open(part);
+    if (!options.known) learn();
+    for (const Part part : options.parts) check(part);
+    if (description_.max_length == 0) description_.max_length = longest_;
+    for (const Part part : options.parts) report(part);
+    if (!options.known) description_.class_weights = class_weights(settings, description_.labels, label_counts_);
+    description_.fingerprint = fingerprint(settings, options);
+    encoder_.emplace(description_);
+  }
+
+  const data::Description& description() const override { return description_; }
+  int64_t size(Part part) const override { return static_cast<int64_t>(at(part).examples.size()); }
+  int32_t length(Part part, int64_t index) const override {
+    const Opened& o = at(part);
+    return static_cast<int32_t>(kept(o, o.examples[static_cast<size_t>(index)]).rows());
+  }
+  void read(Part part, int64_t index, data::Sample& out) const override;
+  std::vector<std::string> report() const override { return report_; }
+
+ private:
+  struct Opened {
+    std::string path;
+    std::optional<SeqPart> data;
+    std::vector<int64_t> examples;  // those that are not empty
+    std::vector<int32_t> labels;    // by example, in our numbering
+    std::vector<int32_t> tag_numbers;  // the file's numbering in ours; empty: the same
+  };
+  const Opened& at(Part part) const { return parts_[static_cast<size_t>(part)]; }
+  Opened& at(Part part) { return parts_[static_cast<size_t>(part)]; }
+
+  // A part without a file of its own is a group of the training file.
+  void open(Part part) {
+    const Source& own = settings_.source(part);
+    const std::string path = own.given() ? own.path : settings_.train.path;
+    if (!files_.contains(path)) files_.emplace(path, io::Hdf5File::open(path));
+    const io::Hdf5File& file = files_.at(path);
+    const std::string group = fmt::format("/{}", name_of(part));
+    if (!own.given() && !file.has(group)) return;
+    if (!file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(path), group);
+    Opened& o = at(part);
+    o.path = path;
+    o.data.emplace(file, path, group, settings_.task);
+    for (int64_t i = 0; i < o.data->examples(); ++i) {
+      if (o.data->length(i) > 0) o.examples.push_back(i);
+      else if (description_.empty == data::Empty::error)
+        fail(ExitCode::data, "{}: an empty sample; remove it, or set data.empty: skip to leave such samples out", o.data->where(i));
+    }
+    if (part == Part::train && o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(path));
+  }
+
+  std::vector<std::string> texts_of(const std::string& path, const std::string& name) const {
+    const io::Hdf5File& file = files_.at(path);
+    return file.has(name) ? file.dataset(name).texts() : std::vector<std::string>();
+  }
+
+  // Vocabulary, labels and statistics, from the file of the training part.
+  void learn() {
+    const Opened& train = at(Part::train);
+    if (train.data->numeric()) learn_features(train);
+    else learn_vocabulary(train);
+    if (settings_.task == Task::regression) {
+      description_.target_names = texts_of(train.path, "/target_names");
+      if (static_cast<int64_t>(description_.target_names.size()) == train.data->target_size()) return;
+      description_.target_names.clear();
+      for (int64_t k = 0; k < train.data->target_size(); ++k) description_.target_names.push_back(fmt::format("target{}", k + 1));
+      return;
+    }
+    description_.labels = texts_of(train.path, "/label_names");
+    if (!description_.labels.empty()) return;
+    if (!train.data->label_texts().empty()) {
+      const std::set<std::string> distinct(train.data->label_texts().begin(), train.data->label_texts().end());
+      description_.labels = sorted_labels({distinct.begin(), distinct.end()});
+    } else {
+      description_.labels = numbered_labels(settings_.classes > 0 ? settings_.classes : largest_label(train) + 1);
+    }
+  }
+
+  static int64_t largest_label(const Opened& o) {
+    int32_t largest = -1;
+    for (const int32_t label : o.data->labels()) largest = std::max(largest, label);
+    if (o.data->labels().empty() && o.data->label_texts().empty())
+      o.data->each_tags([&](int64_t, int64_t, int64_t count, const int32_t* tags) { largest = std::max(largest, *std::max_element(tags, tags + count)); });
+    return largest;
+  }
+
+  void learn_vocabulary(const Opened& train) {
+    const io::Hdf5File& file = files_.at(train.path);
+    if (file.has("/tokenizer_json")) {
+      description_.tokenizer_json = file.dataset("/tokenizer_json").text();
+      description_.vocab_size = data::Tokenizer::from_json(description_.tokenizer_json).vocab_size();
+      return;
+    }
+    const auto declared = file.attribute("/", "vocab_size");
+    int64_t size = 0;
+    if (declared && std::holds_alternative<int64_t>(*declared)) size = std::get<int64_t>(*declared);
+    else if (declared && std::holds_alternative<uint64_t>(*declared)) size = static_cast<int64_t>(std::get<uint64_t>(*declared));
+    else
+      train.data->each_tokens([&](int64_t, int64_t, int64_t count, const int32_t* tokens) { size = std::max<int64_t>(size, *std::max_element(tokens, tokens + count) + 1); });
+    if (size < 1 || size > (int64_t{1} << 26)) fail(ExitCode::data, "{}: a vocabulary of {} tokens", printable(train.path), size);
+    description_.vocab_size = size;
+    description_.tokenizer_json = numbered_tokenizer(size);
+  }
+
+  void learn_features(const Opened& train) {
+    FeatureStatistics statistics(static_cast<size_t>(train.data->features()));
+    train.data->each_values([&](int64_t, int64_t, int64_t count, const double* values) {
+      for (int64_t r = 0; r < count; ++r) statistics.add(values + r * train.data->features());
+    });
+    std::vector<std::string> names = texts_of(train.path, "/feature_names");
+    if (static_cast<int64_t>(names.size()) != train.data->features()) {
+      names.clear();
+      for (int64_t f = 0; f < train.data->features(); ++f) names.push_back(fmt::format("feature{}", f + 1));
+    }
+    describe_features(settings_, names, statistics, description_);
+  }
+
+  // Walks over everything once, so that no fault waits until its sample is read.
+  void check(Part part) {
+    Opened& o = at(part);
+    if (!o.data) return;
+    if (o.data->numeric() != (description_.vocab_size == 0)) fail(ExitCode::data, "{}: tokens and numbers do not go together: another part or the model has the other kind", printable(o.path));
+    if (o.data->numeric()) check_values(o);
+    else check_tokens(o);
+    number_labels(part);
+    for (const int64_t example : o.examples) longest_ = std::max(longest_, kept(o, example).rows());
+  }
+
+  void check_tokens(const Opened& o) const {
+    const io::Hdf5File& file = files_.at(o.path);
+    if (file.has("/tokenizer_json")) {
+      const auto own = data::Tokenizer::from_json(file.dataset("/tokenizer_json").text()).to_json();
+      if (own != data::Tokenizer::from_json(description_.tokenizer_json).to_json())
+        fail(ExitCode::data, "{}: its tokenizer is another than that of the training data or the model", printable(o.path));
+    }
+    o.data->each_tokens([&](int64_t example, int64_t first, int64_t count, const int32_t* tokens) {
+      for (int64_t i = 0; i < count; ++i)
+        if (tokens[i] < 0 || tokens[i] >= description_.vocab_size)
+          fail(ExitCode::data, "{}, position {}: the token {} is outside 0 to {}", o.data->where(example), first + i + 1, tokens[i], description_.vocab_size - 1);
+    });
+  }
+
+  void check_values(const Opened& o) const {
+    const int64_t features = o.data->features();
+    const bool flags = description_.missing == data::Missing::zero_with_flag;
+    if (features * (flags ? 2 : 1) != description_.features())
+      fail(ExitCode::data, "{}: {} features, {} are expected", printable(o.path), features, description_.features() / (flags ? 2 : 1));
+    if (flags) return;
+    int64_t faults = 0;
+    std::string first_fault;
+    o.data->each_values([&](int64_t example, int64_t first, int64_t count, const double* values) {
+      for (int64_t i = 0; i < count * features; ++i)
+        if (!data::is_usable(values[i]) && faults++ == 0)
+          first_fault = fmt::format("{}, row {}, column '{}': {} is no finite number", o.data->where(example), first + i / features + 1,
+                                    printable(description_.feature_names[static_cast<size_t>(i % features)]), values[i]);
+    });
+    if (faults > 0) fail(ExitCode::data, "{}; the part has {} such value{}: correct them, or set data.missing: zero_with_flag", first_fault, faults, faults == 1 ? "" : "s");
+  }
+
+  // The file's labels in the description's numbering.
+  void number_labels(Part part) {
+    Opened& o = at(part);
+    if (settings_.task == Task::regression) {
+      if (o.data->target_size() != description_.outputs())
+        fail(ExitCode::data, "{}: {} targets, {} are expected", printable(o.path), o.data->target_size(), description_.outputs());
+      return;
+    }
+    const Labels labels(description_.labels);
+    std::vector<std::string> names = texts_of(o.path, "/label_names");
+    const bool named = !names.empty();
+    if (!named) names = description_.labels;
+    UnknownLabels unknown;
+    std::vector<int64_t> counts(description_.labels.size());
+    const auto number = [&](int64_t example, int64_t label) {
+      if (label < 0 || label >= static_cast<int64_t>(names.size()))
+        fail(ExitCode::data, "{}: the label {} is outside 0 to {}{}", o.data->where(example), label, names.size() - 1,
+             label == static_cast<int64_t>(names.size()) ? "; labels count from 0, these seem to count from 1" : "");
+      const int32_t n = labels.number(names[static_cast<size_t>(label)]);
+      if (n < 0) unknown.add(names[static_cast<size_t>(label)], example + 1);
+      else ++counts[static_cast<size_t>(n)];
+      return n;
+    };
+    if (settings_.task == Task::tagging) {
+      o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
+        for (int64_t i = 0; i < count; ++i)
+          if (tags[i] != -100) number(example, tags[i]);
+      });
+      if (named)
+        for (const std::string& name : names) o.tag_numbers.push_back(labels.number(name));
+    }
+    for (size_t i = 0; i < o.data->labels().size(); ++i) o.labels.push_back(number(static_cast<int64_t>(i), o.data->labels()[i]));
+    for (size_t i = 0; i < o.data->label_texts().size(); ++i) {
+      const std::string& text = o.data->label_texts()[i];
+      o.labels.push_back(labels.number(text));
+      if (o.labels.back() < 0) unknown.add(text, static_cast<int64_t>(i) + 1);
+      else ++counts[static_cast<size_t>(o.labels.back())];
+    }
+    unknown.fail_if_any(printable(o.path), "labels", description_.labels);
+    if (part == Part::train) label_counts_ = counts;
+  }
+
+  data::Kept kept(const Opened& o, int64_t example) const {
+    const int64_t length = o.data->length(example);
+    if (description_.max_length == 0 || length <= description_.max_length) return {length, 0};
+    return data::kept_rows(length, description_.max_length, description_.truncate, o.data->where(example));
+  }
+
+  void report(Part part) {
+    const Opened& o = at(part);
+    if (!o.data) return;
+    int64_t rows = 0, cut = 0;
+    for (const int64_t example : o.examples) {
+      rows += kept(o, example).rows();
+      cut += kept(o, example).rows() != o.data->length(example);
+    }
+    report_.push_back(fmt::format("{}: {} samples (mean {:.1f} rows), streamed from {}", name_of(part), o.examples.size(),
+                                  o.examples.empty() ? 0.0 : static_cast<double>(rows) / static_cast<double>(o.examples.size()), printable(o.path)));
+    if (cut > 0) report_.push_back(fmt::format("{}: {} sequences cut to {} rows", name_of(part), cut, description_.max_length));
+    if (const auto skipped = o.data->examples() - static_cast<int64_t>(o.examples.size()); skipped > 0)
+      report_.push_back(fmt::format("{}: {} empty samples left out", name_of(part), skipped));
+  }
+
+  const DataSettings settings_;
+  data::Description description_;
+  std::map<std::string, io::Hdf5File> files_;
+  std::array<Opened, 3> parts_;
+  mutable std::optional<data::SampleEncoder> encoder_;  // counts what it sees
+  std::vector<int64_t> label_counts_;
+  std::vector<std::string> report_;
+  int64_t longest_ = 0;
+};
+
+void SeqDataset::read(Part part, int64_t index, data::Sample& out) const {
+  const Opened& o = at(part);
+  require(index >= 0 && index < size(part), "sample {} of {} in {}", index, size(part), name_of(part));
+  const int64_t example = o.examples[static_cast<size_t>(index)], length = o.data->length(example);
+  const data::Kept rows = kept(o, example);
+  out = {};
+  // Both ends that stay; the second one is empty unless the middle or the beginning was cut out.
+  for (const auto& [first, count] : {std::pair(int64_t{0}, rows.head), std::pair(length - rows.tail, rows.tail)}) {
+    if (count == 0) continue;
+    if (!o.data->numeric()) o.data->tokens(example, first, count, out.tokens);
+    if (settings_.task == Task::tagging) o.data->tags(example, first, count, out.tags);
+  }
+  if (o.data->numeric()) {
+    std::vector<double> values;
+    if (rows.head > 0) o.data->values(example, 0, rows.head, values);
+    if (rows.tail > 0) o.data->values(example, length - rows.tail, rows.tail, values);
+    encoder_->encode_values(std::move(values), rows.rows(), o.data->where(example), out);
+  }
+  for (int32_t& tag : out.tags)
+    if (tag != -100 && !o.tag_numbers.empty()) tag = o.tag_numbers[static_cast<size_t>(tag)];
+  if (settings_.task == Task::classification) out.label = o.labels[static_cast<size_t>(example)];
+  if (settings_.task == Task::regression) {
+    const auto first = o.data->targets().begin() + example * o.data->target_size();
+    out.target.assign(first, first + o.data->target_size());
+  }
+  out.weight = o.data->weight(example);
+  out.id = o.data->id(example);
+}
+
+}  // namespace
+
+bool is_seq_dataset(const DataSettings& settings) { return settings.format_of(settings.train) == Format::hdf5; }
+
+std::unique_ptr<data::Dataset> open_seq_dataset(const DataSettings& settings, const OpenOptions& options) {
+  return std::make_unique<SeqDataset>(settings, options);
+}
+
+}  // namespace tapeformer::datasets

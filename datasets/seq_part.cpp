@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/seq_part.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/data/encoder.h"
+
+namespace tapeformer::datasets {
+namespace {
+
+constexpr int64_t piece_bytes = int64_t{8} << 20;
+
+template <class T>
+std::vector<T> vector_of(const io::Hdf5Dataset& dataset) {
+  const Tensor t = dataset.read(dtype_of<T>());
+  return {t.span<T>().begin(), t.span<T>().end()};
+}
+
+}  // namespace
+
+SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, data::Task task) : path_(std::move(path)), group_(std::move(group)) {
+  read_offsets(file);
+  read_labels(file, task);
+  if (file.has(group_ + "/weights")) {
+    const io::Hdf5Dataset weights = file.dataset(group_ + "/weights");
+    check_rows(weights, examples());
+    weights_ = vector_of<float>(weights);
+    for (int64_t i = 0; i < examples(); ++i)
+      if (!data::is_usable(weight(i)) || weight(i) < 0) fail(ExitCode::data, "{}: the weight {}; it must be a finite number, at least 0", where(i), weight(i));
+  }
+  if (!file.has(group_ + "/ids")) return;
+  ids_ = file.dataset(group_ + "/ids");
+  check_rows(*ids_, examples());
+}
+
+void SeqPart::check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const {
+  if (dataset.sizes().empty() || dataset.rows() != rows)
+    fail(ExitCode::data, "{}: {} has {} rows, {} are expected", printable(path_), dataset.path(), dataset.sizes().empty() ? 0 : dataset.rows(), rows);
+}
+
+void SeqPart::read_offsets(const io::Hdf5File& file) {
+  const bool tokens = file.has(group_ + "/input_ids"), values = file.has(group_ + "/values");
+  dense_ = file.has(group_ + "/X");
+  if (tokens + values + dense_ != 1) fail(ExitCode::data, "{}: {} needs exactly one of input_ids, values and X", printable(path_), group_);
+  rows_ = file.dataset(group_ + (tokens ? "/input_ids" : values ? "/values" : "/X"));
+  const std::vector<int64_t>& sizes = rows_->sizes();
+  const size_t rank = tokens ? 1 : values ? 2 : 3;
+  if (sizes.size() != rank || (rank > 1 && sizes.back() < 1))
+    fail(ExitCode::data, "{}: {} has {} axes, {} are expected", printable(path_), rows_->path(), sizes.size(), rank);
+  features_ = tokens ? 0 : sizes.back();
+  if (dense_) {
+    for (int64_t i = 0; i <= sizes[0]; ++i) offsets_.push_back(i * sizes[1]);
+    return;
+  }
+  const io::Hdf5Dataset offsets = file.dataset(group_ + "/offsets");
+  if (offsets.sizes().size() != 1 || offsets.rows() < 1) fail(ExitCode::data, "{}: {} must be a vector of at least one number", printable(path_), offsets.path());
+  offsets_ = vector_of<int64_t>(offsets);
+  for (size_t i = 0; i < offsets_.size(); ++i)
+    if (offsets_[i] < (i ? offsets_[i - 1] : 0) || (i == 0 && offsets_[0] != 0))
+      fail(ExitCode::data, "{}: {}[{}] is {}; offsets begin with 0 and never fall", printable(path_), offsets.path(), i, offsets_[i]);
+  if (offsets_.back() != rows_->rows())
+    fail(ExitCode::data, "{}: {} ends with {}, but {} has {} rows", printable(path_), offsets.path(), offsets_.back(), rows_->path(), rows_->rows());
+}
+
+void SeqPart::read_labels(const io::Hdf5File& file, data::Task task) {
+  io::Hdf5Dataset labels = file.dataset(group_ + "/labels");
+  if (task == data::Task::tagging) {
+    if (dense_) fail(ExitCode::data, "{}: {}: tagging needs values and offsets instead of X", printable(path_), group_);
+    check_rows(labels, offsets_.back());
+    tags_ = std::move(labels);
+    return;
+  }
+  check_rows(labels, examples());
+  const size_t rank = labels.sizes().size();
+  if (rank > 2 || (rank == 2 && task == data::Task::classification))
+    fail(ExitCode::data, "{}: {} has {} axes, too many for data.task", printable(path_), labels.path(), rank);
+  if (task == data::Task::regression) {
+    target_size_ = rank == 2 ? labels.sizes()[1] : 1;
+    targets_ = vector_of<float>(labels);
+    for (size_t i = 0; i < targets_.size(); ++i)
+      if (!data::is_usable(targets_[i])) fail(ExitCode::data, "{}: the target {} is no finite number", where(static_cast<int64_t>(i) / target_size_), targets_[i]);
+  } else if (labels.kind() == io::Hdf5Kind::text) {
+    label_texts_ = labels.texts();
+  } else {
+    labels_ = vector_of<int32_t>(labels);
+  }
+}
+
+void SeqPart::tokens(int64_t example, int64_t first, int64_t count, std::vector<int32_t>& out) const {
+  const size_t before = out.size();
+  out.resize(before + static_cast<size_t>(count));
+  rows_->read_rows(offsets_[static_cast<size_t>(example)] + first, count, Dtype::i32, out.data() + before);
+}
+
+void SeqPart::values(int64_t example, int64_t first, int64_t count, std::vector<double>& out) const {
+  const size_t before = out.size();
+  if (dense_) {
+    const Tensor whole = rows_->read_rows(example, 1, Dtype::f64);
+    const double* from = whole.data<double>() + first * features_;
+    out.insert(out.end(), from, from + count * features_);
+    return;
+  }
+  out.resize(before + static_cast<size_t>(count * features_));
+  rows_->read_rows(offsets_[static_cast<size_t>(example)] + first, count, Dtype::f64, out.data() + before);
+}
+
+void SeqPart::tags(int64_t example, int64_t first, int64_t count, std::vector<int32_t>& out) const {
+  const size_t before = out.size();
+  out.resize(before + static_cast<size_t>(count));
+  tags_->read_rows(offsets_[static_cast<size_t>(example)] + first, count, Dtype::i32, out.data() + before);
+}
+
+std::string SeqPart::id(int64_t example) const { return ids_ ? ids_->texts(example, 1)[0] : std::to_string(example + 1); }
+
+std::string SeqPart::where(int64_t example) const { return fmt::format("{}: {}, example {}", printable(path_), group_, example + 1); }
+
+template <class T>
+void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns, const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const {
+  const int64_t in_row = dense_ ? dataset.sizes()[1] : 1;  // our rows in a row of the data set
+  const int64_t step = std::max<int64_t>(1, piece_bytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(1, columns * in_row));
+  int64_t example = 0;
+  for (int64_t at = 0; at < dataset.rows(); at += step) {
+    const int64_t count = std::min(step, dataset.rows() - at);
+    const Tensor piece = dataset.read_rows(at, count, dtype_of<T>());
+    const int64_t end = (at + count) * in_row;
+    for (int64_t row = at * in_row; row < end;) {
+      while (offsets_[static_cast<size_t>(example) + 1] <= row) ++example;
+      const int64_t first = offsets_[static_cast<size_t>(example)], last = std::min(end, offsets_[static_cast<size_t>(example) + 1]);
+      visit(example, row - first, last - row, piece.data<T>() + (row - at * in_row) * columns);
+      row = last;
+    }
+  }
+}
+
+void SeqPart::each_tokens(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const { each_piece<int32_t>(*rows_, 1, visit); }
+void SeqPart::each_values(const std::function<void(int64_t, int64_t, int64_t, const double*)>& visit) const { each_piece<double>(*rows_, features_, visit); }
+void SeqPart::each_tags(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const { each_piece<int32_t>(*tags_, 1, visit); }
+
+}  // namespace tapeformer::datasets

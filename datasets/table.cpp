@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/table.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "datasets/number.h"
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/core/suggest.h"
+#include "framework/io/text.h"
+
+namespace tapeformer::datasets {
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+double checked_number(const Table& table, size_t column, std::string_view text) {
+  if (is_missing(text)) return not_a_number;
+  const std::optional<double> value = number_of(text);
+  if (!value) fail(ExitCode::data, "{}: '{}' is no number", table.where(column), printable(text.substr(0, 60)));
+  return *value;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  constexpr std::string_view blanks = " \t\r\n";
+  for (size_t at = text.find_first_not_of(blanks); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find_first_of(blanks, at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = text.find_first_not_of(blanks, end);
+  }
+  return words;
+}
+
+class CsvTable : public Table {
+ public:
+  CsvTable(const Source& source, char delimiter) : Table(source.path), reader_(source.path, delimiter, source.encoding) {}
+  const std::vector<std::string>& columns() const override { return reader_.columns(); }
+  size_t column(std::string_view name) const override { return reader_.column(name); }
+  bool next() override { return reader_.next(row_); }
+  std::string text(size_t column) const override { return row_.fields[column]; }
+  double number(size_t column) const override { return checked_number(*this, column, row_.fields[column]); }
+  std::vector<std::string> words(size_t column) const override { return words_of(row_.fields[column]); }
+  int64_t row() const override { return row_.row; }
+  int64_t line() const override { return row_.line; }
+
+ private:
+  io::CsvReader reader_;
+  io::CsvRow row_;
+};
+
+// One JSON object a line; blank lines are passed over. The columns are the keys of the first object.
+class JsonlTable : public Table {
+ public:
+  explicit JsonlTable(const Source& source) : Table(source.path), encoding_(source.encoding), file_(source.path, std::ios::binary) {
+    if (!file_ || std::filesystem::is_directory(source.path)) fail(ExitCode::data, "cannot read {}: no such file, or not readable", printable(source.path));
+    pending_ = read_object();
+    if (!pending_) fail(ExitCode::data, "{}: the file is empty", printable(source.path));
+    for (const auto& [key, value] : object_.items()) columns_.push_back(key);
+  }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  size_t column(std::string_view name) const override {
+    for (size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i] == name) return i;
+    const std::string near = nearest(name, columns_);
+    fail(ExitCode::data, "{}:{}: no key '{}' in the first row{}; it has: {}", printable(path()), line_, printable(name),
+         near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)), printable(fmt::format("{}", fmt::join(columns_, ", "))));
+  }
+  bool next() override {
+    if (pending_) pending_ = false;
+    else if (!read_object()) return false;
+    ++row_;
+    return true;
+  }
+  std::string text(size_t column) const override {
+    const nlohmann::json* v = value(column);
+    if (!v) return {};
+    if (v->is_string()) return v->get<std::string>();
+    if (v->is_structured()) fail(ExitCode::data, "{}: an array or object where one text is expected", where(column));
+    return v->dump();
+  }
+  double number(size_t column) const override {
+    const nlohmann::json* v = value(column);
+    if (!v) return not_a_number;
+    if (v->is_number()) return v->get<double>();
+    if (v->is_string()) return checked_number(*this, column, v->get<std::string>());
+    fail(ExitCode::data, "{}: {} is no number", where(column), printable(v->dump().substr(0, 60)));
+  }
+  std::vector<std::string> words(size_t column) const override {
+    const nlohmann::json* v = value(column);
+    if (!v) return {};
+    if (v->is_string()) return words_of(v->get<std::string>());
+    if (!v->is_array()) fail(ExitCode::data, "{}: expected an array of words", where(column));
+    std::vector<std::string> words;
+    for (const nlohmann::json& word : *v) {
+      if (word.is_structured() || word.is_null()) fail(ExitCode::data, "{}: element {} of the array is no word", where(column), words.size() + 1);
+      words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+    }
+    return words;
+  }
+  int64_t row() const override { return row_; }
+  int64_t line() const override { return line_; }
+
+ private:
+  // The cell, or null when it is null or not there.
+  const nlohmann::json* value(size_t column) const {
+    const auto found = object_.find(columns_[column]);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool read_line(std::string& text) {
+    constexpr size_t longest = size_t{64} << 20;
+    if (!std::getline(file_, text)) return false;
+    ++line_;
+    begin_ = end_;
+    end_ += text.size() + 1;
+    if (text.size() > longest) fail(ExitCode::data, "{}:{}: a line longer than 64 MiB", printable(path()), line_);
+    if (line_ == 1 && text.starts_with("\xEF\xBB\xBF")) text.erase(0, marked_ = 3);
+    return true;
+  }
+  bool read_object() {
+    std::string text;
+    do {
+      if (!read_line(text)) return false;
+    } while (trimmed(text).empty());
+    if (encoding_ == io::Encoding::latin1) text = io::utf8_from_latin1(text);
+    else if (const auto at = io::first_invalid_utf8(text))
+      fail(ExitCode::data, "{}:{}: the byte 0x{:02x} at offset {} is not UTF-8; if the file is Latin-1, declare encoding: latin-1", printable(path()), line_,
+           static_cast<unsigned char>(text[*at]), begin_ + *at + (begin_ == 0 ? marked_ : 0));
+    try {
+      object_ = nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error& e) {
+      fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line_, e.byte);
+    }
+    if (!object_.is_object()) fail(ExitCode::data, "{}:{}: one JSON object a line is expected", printable(path()), line_);
+    return true;
+  }
+
+  io::Encoding encoding_;
+  std::ifstream file_;
+  nlohmann::json object_;
+  std::vector<std::string> columns_;
+  bool pending_ = false;
+  int64_t row_ = 0, line_ = 0;
+  uint64_t begin_ = 0, end_ = 0, marked_ = 0;  // offsets of the line in the file; bytes of a byte-order mark
+};
+
+}  // namespace
+
+std::string Table::where() const { return fmt::format("{}:{}: row {}", printable(path_), line(), row()); }
+
+std::string Table::where(size_t column) const { return fmt::format("{}, column '{}'", where(), printable(columns()[column])); }
+
+std::unique_ptr<Table> Table::open(const Source& source, Format format) {
+  switch (format) {
+    case Format::csv: return std::make_unique<CsvTable>(source, ',');
+    case Format::tsv: return std::make_unique<CsvTable>(source, '\t');
+    case Format::jsonl: return std::make_unique<JsonlTable>(source);
+    default: require(false, "not a table: {}", source.path);
+  }
+  return nullptr;
+}
+
+}  // namespace tapeformer::datasets

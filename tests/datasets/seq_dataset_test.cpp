@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/seq_dataset.h"
+
+#include <cmath>
+
+#include "datasets/statistics.h"
+#include "framework/data/tokenizer.h"
+#include "framework/io/hdf5.h"
+#include "tests/datasets/files.h"
+#include "tests/support/catch.h"
+
+using namespace tapeformer;
+using namespace tapeformer::datasets;
+using namespace tapeformer::testing;
+using data::Part;
+
+namespace {
+
+std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const OpenOptions& options = {}) {
+  return open_dataset(settings_of(yaml, directory), options);
+}
+
+data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
+  data::Sample s;
+  d.read(part, index, s);
+  return s;
+}
+
+void same(const data::Dataset& a, const data::Dataset& b) {
+  CHECK(a.description().labels == b.description().labels);
+  CHECK(a.description().target_names == b.description().target_names);
+  CHECK(a.description().vocab_size == b.description().vocab_size);
+  CHECK(a.description().feature_names == b.description().feature_names);
+  CHECK(a.description().max_length == b.description().max_length);
+  for (const Part part : {Part::train, Part::valid, Part::test}) {
+    REQUIRE(a.size(part) == b.size(part));
+    for (int64_t i = 0; i < a.size(part); ++i) {
+      const data::Sample x = sample(a, part, i), y = sample(b, part, i);
+      CHECK(a.length(part, i) == b.length(part, i));
+      CHECK(x.tokens == y.tokens);
+      CHECK(x.values == y.values);
+      CHECK(x.label == y.label);
+      CHECK(x.target == y.target);
+      CHECK(x.tags == y.tags);
+      CHECK(x.weight == y.weight);
+      CHECK(x.id == y.id);
+    }
+  }
+}
+
+// A small file of tokens; parts of it are replaced by the tests.
+struct Parts {
+  std::vector<int64_t> offsets{0, 2, 5};
+  std::vector<int64_t> tokens{1, 2, 3, 0, 4};
+  std::vector<double> labels{1, 0};
+  std::vector<std::string> names{"no", "yes"};
+  int64_t vocab_size = 5;
+};
+
+void write(const std::string& path, const Parts& p) {
+  io::Hdf5File f = io::Hdf5File::create(path);
+  f.write("/train/input_ids", Tensor::of(p.tokens));
+  f.write("/train/offsets", Tensor::of(p.offsets));
+  f.write("/train/labels", Tensor::of(p.labels));
+  if (!p.names.empty()) f.write_texts("/label_names", p.names);
+  if (p.vocab_size > 0) f.write_attribute("/", "vocab_size", p.vocab_size);
+}
+
+}  // namespace
+
+TEST_CASE("text converted to HDF5 comes back the same") {
+  const Directory directory;
+  directory.write("a.csv", "id,text,label,w\nx,a b c,10,1\ny,b,9,2\nz,c c a b,10,0.5\n");
+  directory.write("b.csv", "id,text,label,w\nv,a zebra,9,1\n");
+  const auto from = open("data: {train: {path: DIR/a.csv}, test: {path: DIR/b.csv}, id: id, weight: w}\n", directory);
+  convert_to_hdf5(*from, directory.path() / "a.h5");
+  const auto to = open("data: {path: DIR/a.h5}\n", directory);
+  same(*from, *to);
+  CHECK(to->description().tokenizer_json == from->description().tokenizer_json);
+  const std::string first = slurp(directory / "a.h5");
+  convert_to_hdf5(*from, directory.path() / "a.h5");
+  CHECK((slurp(directory / "a.h5") == first));
+  const auto test = open("data: {path: DIR/a.h5}\n", directory, {&from->description(), {Part::test}});
+  CHECK(test->size(Part::train) == 0);
+  CHECK(sample(*test, Part::test, 0).tokens == sample(*from, Part::test, 0).tokens);
+  const std::string text = statistics_text(*to);
+  CHECK(text.find("train: 3 samples") != std::string::npos);
+  CHECK(text.find("least 1, median 3, mean 2.67, most 4, rows together 8") != std::string::npos);
+  CHECK(text.find("vocabulary 4") != std::string::npos);
+  CHECK(inspect_text(*to, Part::train, 1) == "train x (3 rows) label 10\n  a b c\n");
+}
+
+TEST_CASE("tags, targets and numbers converted to HDF5 come back the same") {
+  const Directory directory;
+  directory.write("t.jsonl", "{\"tokens\":[\"a\",\"b\"],\"tags\":[\"X\",\"-\"]}\n{\"tokens\":[\"c\"],\"tags\":[\"Y\"]}\n");
+  const auto tags = open("data: {task: tagging, ignored_tag: '-', path: DIR/t.jsonl}\n", directory);
+  convert_to_hdf5(*tags, directory.path() / "t.h5");
+  same(*tags, *open("data: {task: tagging, path: DIR/t.h5}\n", directory));
+
+  directory.write("r.csv", "text,x,y\na,1,2\nb b,3,4\n");
+  const auto targets = open("data: {task: regression, target: [x, y], path: DIR/r.csv}\n", directory);
+  convert_to_hdf5(*targets, directory.path() / "r.h5");
+  same(*targets, *open("data: {task: regression, path: DIR/r.h5}\n", directory));
+
+  directory.write("s.csv", "sequence,a,b,label\ns,1,,x\ns,3,7,x\nt,,9,y\n");
+  const std::string keys = "missing: zero_with_flag, ";
+  const auto raw = open("data: {" + keys + "standardize: false, sequence: sequence, path: DIR/s.csv}\n", directory);
+  convert_to_hdf5(*raw, directory.path() / "s.h5");
+  same(*open("data: {" + keys + "sequence: sequence, path: DIR/s.csv}\n", directory), *open("data: {" + keys + "path: DIR/s.h5}\n", directory));
+  const Fault fault = fault_of([&] { open("data: {path: DIR/s.h5}\n", directory); });
+  CHECK(fault.code == 3);
+  CHECK(fault.says("/train, example 1, row 1, column 'b'"));
+  CHECK(fault.says("2 such values"));
+}
+
+TEST_CASE("foreign widths, dense arrays and texts as labels are read") {
+  const Directory directory;
+  write(directory / "a.h5", {});
+  const auto d = open("data: {path: DIR/a.h5}\n", directory);
+  CHECK(d->description().vocab_size == 5);
+  CHECK(sample(*d, Part::train, 1).tokens == std::vector<int32_t>{3, 0, 4});
+  CHECK(sample(*d, Part::train, 0).label == 1);
+  CHECK(data::Tokenizer::from_json(d->description().tokenizer_json).number("4") == 4);
+  write(directory / "a.h5", {{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 2}, {}, 0});
+  CHECK(open("data: {path: DIR/a.h5}\n", directory)->description().labels == std::vector<std::string>{"0", "1", "2"});
+
+  io::Hdf5File f = io::Hdf5File::create(directory.path() / "x.h5");
+  f.write("/train/X", Tensor::of(std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 255}).reshaped({2, 2, 2}));
+  f.write_texts("/train/labels", {"b", "a"});
+  f = io::Hdf5File::create(directory.path() / "other.h5");
+  const auto dense = open("data: {path: DIR/x.h5, standardize: false}\n", directory);
+  CHECK(dense->description().feature_names == std::vector<std::string>{"feature1", "feature2"});
+  CHECK(sample(*dense, Part::train, 1).values == std::vector<float>{4, 5, 6, 255});
+  CHECK(sample(*dense, Part::train, 0).label == 1);
+  CHECK(data::read_batch(*dense, Part::train, {0, 1}).values.shape() == Shape({4, 2}));
+}
+
+TEST_CASE("long examples are cut when read, empty ones left out") {
+  const Directory directory;
+  write(directory / "a.h5", {{0, 4, 4, 5}, {1, 2, 3, 0, 4}, {1, 0, 0}, {"no", "yes"}, 5});
+  const auto d = open("data: {path: DIR/a.h5, empty: skip, max_length: 3, truncate: middle}\n", directory);
+  CHECK(d->size(Part::train) == 2);
+  CHECK(d->length(Part::train, 0) == 3);
+  CHECK(sample(*d, Part::train, 0).tokens == std::vector<int32_t>{1, 2, 0});
+  CHECK(sample(*d, Part::train, 1).id == "3");
+  CHECK(fault_of([&] { open("data: {path: DIR/a.h5}\n", directory); }).says("/train, example 2: an empty sample"));
+  CHECK(fault_of([&] { open("data: {path: DIR/a.h5, empty: skip, max_length: 3}\n", directory); }).says("/train, example 1"));
+}
+
+TEST_CASE("faults of a file are found when it is opened") {
+  const Directory directory;
+  const int64_t big = std::numeric_limits<int64_t>::max();
+  struct {
+    Parts parts;
+    const char* says;
+  } const table[] = {
+      {{{0, 2, 5}, {1, 2, 3, 5, 4}, {1, 0}, {"no", "yes"}, 5}, "/train, example 2, position 2: the token 5 is outside 0 to 4"},
+      {{{0, 2, 5}, {1, -26, 3, 0, 4}, {1, 0}, {"no", "yes"}, 5}, "/train, example 1, position 2: the token -26"},
+      {{{0, 2, 5}, {1, 2, 3, 0, int64_t{1} << 31}, {1, 0}, {"no", "yes"}, 5}, "/train/input_ids"},
+      {{{0, 2, 5}, {1, 2, 3, 0, big}, {1, 0}, {"no", "yes"}, 5}, "/train/input_ids"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 2}, {"no", "yes"}, 5}, "/train, example 2: the label 2 is outside 0 to 1; labels count from 0"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1, -4}, {"no", "yes"}, 5}, "/train, example 2: the label -4"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 0.5}, {"no", "yes"}, 5}, "/train/labels"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1, std::nan("")}, {"no", "yes"}, 5}, "/train/labels"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1}, {"no", "yes"}, 5}, "/train/labels has 1 rows, 2 are expected"},
+      {{{0, 2, 6}, {1, 2, 3, 0, 4}, {1, 0}, {"no", "yes"}, 5}, "/train/offsets ends with 6"},
+      {{{0, 3, 2, 5}, {1, 2, 3, 0, 4}, {1, 0, 0}, {"no", "yes"}, 5}, "/train/offsets[2] is 2"},
+      {{{1, 5}, {1, 2, 3, 0, 4}, {1}, {"no", "yes"}, 5}, "/train/offsets[0] is 1"},
+      {{{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 0}, {"no", "yes"}, int64_t{1} << 60}, "a vocabulary of"},
+  };
+  for (const auto& row : table) {
+    write(directory / "a.h5", row.parts);
+    const Fault fault = fault_of([&] { open("data: {path: DIR/a.h5}\n", directory); });
+    CAPTURE(row.says, fault.text);
+    CHECK(fault.code == 3);
+    CHECK(fault.says(row.says));
+  }
+  directory.write("a.h5", "not HDF5");
+  CHECK(fault_of([&] { open("data: {path: DIR/a.h5}\n", directory); }).code == 3);
+  CHECK(fault_of([&] { open("data: {path: DIR/none.h5}\n", directory); }).code == 3);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/series.h"
+
+#include <cmath>
+#include <set>
+
+#include "tests/datasets/files.h"
+#include "tests/support/catch.h"
+
+using namespace tapeformer;
+using namespace tapeformer::datasets;
+using namespace tapeformer::testing;
+using data::Part;
+
+namespace {
+
+std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const OpenOptions& options = {}) {
+  return open_dataset(settings_of(yaml, directory), options);
+}
+
+data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
+  data::Sample s;
+  d.read(part, index, s);
+  return s;
+}
+
+constexpr const char* two_sequences = "sequence,step,a,b,label\ns1,2,3,10,up\ns2,1,5,10,down\ns1,1,1,10,up\ns1,10,5,10,up\ns2,2,1,10,down\n";
+
+}  // namespace
+
+TEST_CASE("rows are gathered by sequence and ordered by step") {
+  const Directory directory;
+  directory.write("a.csv", two_sequences);
+  const auto d = open("data: {path: DIR/a.csv, sequence: sequence, step: step, standardize: false}\n", directory);
+  CHECK(d->description().feature_names == std::vector<std::string>{"a", "b"});
+  CHECK(d->description().labels == std::vector<std::string>{"down", "up"});
+  CHECK_FALSE(d->description().feature_mean.defined());
+  CHECK(d->size(Part::train) == 2);
+  CHECK(sample(*d, Part::train, 0).values == std::vector<float>{1, 10, 3, 10, 5, 10});
+  CHECK(sample(*d, Part::train, 0).label == 1);
+  CHECK(sample(*d, Part::train, 1).id == "s2");
+  CHECK(d->length(Part::train, 1) == 2);
+  CHECK(data::read_batch(*d, Part::train, {1, 0}).values.shape() == Shape({5, 2}));
+}
+
+TEST_CASE("mean and deviation come from the training part alone") {
+  const Directory directory;
+  directory.write("a.csv", two_sequences);
+  directory.write("b.csv", "sequence,step,b,a,label\nt,1,10,103,up\n");
+  const std::string yaml = "data: {train: {path: DIR/a.csv}, test: {path: DIR/b.csv}, sequence: sequence, step: step}\n";
+  const auto d = open(yaml, directory);
+  const data::Description& known = d->description();
+  CHECK(known.feature_mean.span<double>()[0] == 3);
+  CHECK(std::abs(known.feature_deviation.span<double>()[0] - std::sqrt(16.0 / 5)) < 1e-12);
+  CHECK(known.feature_deviation.span<double>()[1] == 1);  // a constant
+  CHECK(sample(*d, Part::test, 0).values == std::vector<float>{static_cast<float>(100 / std::sqrt(16.0 / 5)), 0});
+  directory.write("a.csv", "gone\n");
+  const auto again = open(yaml, directory, {&known, {Part::test}});
+  CHECK(sample(*again, Part::test, 0).values == sample(*d, Part::test, 0).values);
+}
+
+TEST_CASE("one bad number among ten thousand is found and counted") {
+  const Directory directory;
+  for (const char* bad : {"nan", "inf", "-inf", "1e39", "", "NA"})
+    for (const int place : {1, 2500, 4999}) {
+      std::string csv = "sequence,a,b,label\n";
+      for (int i = 1; i <= 5000; ++i) csv += fmt::format("s{},{},{},{}\n", i % 100, i, i == place ? bad : "1", i % 100 % 2);
+      directory.write("a.csv", csv);
+      const Fault fault = fault_of([&] { open("data: {path: DIR/a.csv, sequence: sequence}\n", directory); });
+      CAPTURE(bad, place, fault.text);
+      CHECK(fault.code == 3);
+      CHECK(fault.says(fmt::format("a.csv:{}: row {}, column 'b'", place + 1, place)));
+      CHECK(fault.says("1 such cell"));
+    }
+}
+
+TEST_CASE("missing numbers become zero with a flag") {
+  const Directory directory;
+  directory.write("a.csv", "sequence,a,b,label\ns,1,,x\ns,3,7,x\nt,,9,y\n");
+  const auto d = open("data: {path: DIR/a.csv, sequence: sequence, missing: zero_with_flag}\n", directory);
+  CHECK(d->description().feature_names == std::vector<std::string>{"a", "b", "a.missing", "b.missing"});
+  CHECK(sample(*d, Part::train, 0).values == std::vector<float>{-1, 0, 0, 1, 1, -1, 0, 0});
+  CHECK(sample(*d, Part::train, 1).values == std::vector<float>{0, 1, 1, 0});
+}
+
+TEST_CASE("windows over one table, cut by time") {
+  const Directory directory;
+  std::string csv = "x,y\n";
+  for (int i = 0; i < 100; ++i) csv += fmt::format("{},{}\n", i, 1000 + i);
+  directory.write("a.csv", csv);
+  const auto d = open("data: {path: DIR/a.csv, task: regression, target: y, standardize: false, window: {length: 8, hop: 3}, split: {valid: 0.1, test: 0.2}}\n", directory);
+  CHECK(d->size(Part::train) == 21);  // rows 0 to 69: starts 0, 3, ..., 60
+  CHECK(d->size(Part::valid) == 1);   // 70 to 79
+  CHECK(d->size(Part::test) == 5);    // 80 to 99
+  CHECK(d->description().max_length == 8);
+  CHECK(sample(*d, Part::train, 2).values == std::vector<float>{6, 7, 8, 9, 10, 11, 12, 13});
+  CHECK(sample(*d, Part::train, 2).target == std::vector<float>{1013});
+  CHECK(sample(*d, Part::valid, 0).values.front() == 70);
+  CHECK(sample(*d, Part::test, 4).values.back() == 99);
+  CHECK(fault_of([&] { open("data: {path: DIR/a.csv, task: regression, target: y, window: {length: 101}}\n", directory); }).says("data.window.length"));
+}
+
+TEST_CASE("windows of tagged rows") {
+  const Directory directory;
+  directory.write("a.csv", "x,tags\n1,A\n2,B\n3,-\n4,A\n");
+  const auto d = open("data: {path: DIR/a.csv, task: tagging, ignored_tag: '-', standardize: false, window: {length: 2, hop: 1}}\n", directory);
+  REQUIRE(d->size(Part::train) == 3);
+  CHECK(sample(*d, Part::train, 1).tags == std::vector<int32_t>{1, -100});
+  CHECK(sample(*d, Part::train, 2).values == std::vector<float>{3, 4});
+}
+
+TEST_CASE("sequences are cut, split and weighted") {
+  const Directory directory;
+  std::string csv = "sequence,x,label,w\n";
+  for (int s = 0; s < 40; ++s)
+    for (int i = 0; i < 5; ++i) csv += fmt::format("q{},{},{},{}\n", s, i, s % 2 ? "odd" : "even", s + 1);
+  directory.write("a.csv", csv);
+  const auto d = open("data: {path: DIR/a.csv, sequence: sequence, weight: w, max_length: 3, truncate: middle, standardize: false, split: {valid: 0.1, test: 0.1, seed: 2}}\n", directory);
+  CHECK(d->size(Part::train) == 32);
+  CHECK(d->size(Part::valid) == 4);
+  CHECK(sample(*d, Part::valid, 0).label + sample(*d, Part::valid, 1).label + sample(*d, Part::valid, 2).label + sample(*d, Part::valid, 3).label == 2);
+  CHECK(sample(*d, Part::train, 0).values == std::vector<float>{0, 1, 4});
+  CHECK(sample(*d, Part::train, 0).id == "q" + std::to_string(static_cast<int>(sample(*d, Part::train, 0).weight) - 1));
+}
+
+TEST_CASE("faults of a long table name their place") {
+  const Directory directory;
+  struct {
+    const char* csv;
+    const char* keys;
+    const char* says;
+  } const table[] = {
+      {"sequence,x,label\ns,1,a\ns,2,b\n", "", "a.csv:3: row 2: label, target or weight differs from row 1"},
+      {"sequence,x,label\ns,1,a\n,2,a\n", "", "a.csv:3: row 2, column 'sequence'"},
+      {"sequence,x,label\ns,1,\n", "", "a.csv:2: row 1, column 'label': the label is missing"},
+      {"sequence,x,label\ns,one,a\n", "", "a.csv:2: row 1, column 'x': 'one' is no number"},
+      {"sequence,t,x,label\ns,1,1,a\ns,1,2,a\n", "step: t", "a.csv:3: row 2, column 't': step 1 of sequence 's' stands in row 1 too"},
+      {"sequence,t,x,label\ns,,1,a\n", "step: t", "a.csv:2: row 1, column 't'"},
+      {"sequence,label\ns,a\n", "", "no column is left"},
+      {"sequence,x,label\ns,1,a\n", "features: [xx]", "xx"},
+      {"sequence,x,label\n", "", "no training sample"},
+      {"sequence,x,target\ns,1,nan\n", "task: regression", "a.csv:2: row 1, column 'target'"},
+      {"sequence,x,label,w\ns,1,a,-1\n", "weight: w", "a.csv:2: row 1, column 'w'"},
+  };
+  for (const auto& row : table) {
+    CAPTURE(row.csv);
+    directory.write("a.csv", row.csv);
+    const Fault fault = fault_of([&] { open(std::string("data: {path: DIR/a.csv, sequence: sequence") + (*row.keys ? ", " : "") + row.keys + "}\n", directory); });
+    CAPTURE(fault.text);
+    CHECK(fault.code == 3);
+    CHECK(fault.says(row.says));
+  }
+}
