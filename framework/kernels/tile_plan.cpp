@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes tile plans in time linear in the rows and in the tiles met, so that a band over a long sequence costs no more than its length.
 #include "framework/kernels/tile_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/error.h"
 
@@ -10,21 +12,40 @@ namespace {
 
 constexpr int32_t tile = TilePlan::tile;
 
-// The same pairs seen from the key tiles.
+// The same pairs seen from the key tiles, by counting; query tiles come out ascending.
 TileList transposed(const TileList& by_query, int32_t key_tiles) {
   TileList out;
-  std::vector<std::vector<TileEntry>> rows(static_cast<size_t>(key_tiles));
+  out.begin.assign(static_cast<size_t>(key_tiles) + 1, 0);
+  for (const TileEntry& entry : by_query.entries) ++out.begin[static_cast<size_t>(entry.tile) + 1];
+  for (size_t t = 0; t < static_cast<size_t>(key_tiles); ++t) out.begin[t + 1] += out.begin[t];
+  out.entries.resize(by_query.entries.size());
+  std::vector<int32_t> next(out.begin.begin(), out.begin.end() - 1);
   for (size_t t = 0; t + 1 < by_query.begin.size(); ++t)
     for (int32_t e = by_query.begin[t]; e < by_query.begin[t + 1]; ++e) {
       const TileEntry entry = by_query.entries[static_cast<size_t>(e)];
-      rows[static_cast<size_t>(entry.tile)].push_back({static_cast<int32_t>(t), entry.predicate});
+      const int32_t at = next[static_cast<size_t>(entry.tile)]++;
+      out.entries[static_cast<size_t>(at)] = {static_cast<int32_t>(t), entry.predicate};
     }
-  out.begin.push_back(0);
-  for (const auto& row : rows) {
-    out.entries.insert(out.entries.end(), row.begin(), row.end());
-    out.begin.push_back(static_cast<int32_t>(out.entries.size()));
-  }
   return out;
+}
+
+// Appends the key tiles that the rows [begin, end) meet, ascending. `spans` is working memory.
+void meet(const std::vector<int32_t>& first, const std::vector<int32_t>& end, size_t rows_begin, size_t rows_end, int32_t keys,
+          std::vector<std::pair<int32_t, int32_t>>& spans, std::vector<TileEntry>& entries) {
+  int32_t last_first = 0, first_end = keys;  // every row allows the keys [last_first, first_end)
+  spans.clear();
+  for (size_t i = rows_begin; i < rows_end; ++i) {
+    last_first = std::max(last_first, first[i]);
+    first_end = std::min(first_end, end[i]);
+    if (first[i] < end[i]) spans.emplace_back(first[i] / tile, TilePlan::tiles_of(end[i]));
+  }
+  std::sort(spans.begin(), spans.end());
+  int32_t next = 0;
+  for (const auto& [span_first, span_end] : spans)
+    for (next = std::max(next, span_first); next < span_end; ++next) {
+      const bool whole = last_first <= next * tile && first_end >= std::min(keys, (next + 1) * tile);
+      entries.push_back({next, whole ? Predicate::all : Predicate::interval});
+    }
 }
 
 }  // namespace
@@ -45,7 +66,7 @@ TilePlan full_plan(int32_t queries, int32_t keys) {
 }
 
 TilePlan interval_plan(int32_t keys, std::vector<int32_t> first, std::vector<int32_t> end) {
-  require(first.size() == end.size(), "{} first keys and {} ends", first.size(), end.size());
+  require(first.size() == end.size(), "a tile plan of intervals was given {} first keys and {} ends", first.size(), end.size());
   TilePlan plan;
   plan.queries = static_cast<int32_t>(first.size());
   plan.keys = keys;
@@ -54,23 +75,18 @@ TilePlan interval_plan(int32_t keys, std::vector<int32_t> first, std::vector<int
     end[i] = std::clamp(end[i], first[i], keys);
     plan.pairs += end[i] - first[i];
   }
+  std::vector<std::pair<int32_t, int32_t>> spans;
   plan.by_query.begin.push_back(0);
-  for (int32_t q = 0; q < plan.queries; q += tile) {
-    const auto rows_begin = static_cast<size_t>(q), rows_end = static_cast<size_t>(std::min(plan.queries, q + tile));
-    for (int32_t k = 0; k < keys; k += tile) {
-      const int32_t k_end = std::min(keys, k + tile);
-      bool meets = false, whole = true;
-      for (size_t i = rows_begin; i < rows_end; ++i) {
-        meets = meets || (first[i] < k_end && end[i] > k && first[i] < end[i]);
-        whole = whole && first[i] <= k && end[i] >= k_end;
-      }
-      if (meets) plan.by_query.entries.push_back({k / tile, whole ? Predicate::all : Predicate::interval});
-    }
+  for (size_t q = 0; q < first.size(); q += tile) {
+    meet(first, end, q, std::min(first.size(), q + tile), keys, spans, plan.by_query.entries);
     plan.by_query.begin.push_back(static_cast<int32_t>(plan.by_query.entries.size()));
   }
   plan.by_key = transposed(plan.by_query, TilePlan::tiles_of(keys));
-  plan.first_key = std::move(first);
-  plan.end_key = std::move(end);
+  const auto partial = [](const TileEntry& e) { return e.predicate == Predicate::interval; };
+  if (std::any_of(plan.by_query.entries.begin(), plan.by_query.entries.end(), partial)) {
+    plan.first_key = std::move(first);
+    plan.end_key = std::move(end);
+  }
   return plan;
 }
 

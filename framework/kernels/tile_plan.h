@@ -4,17 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "framework/kernels/tile_entry.h"
+
 namespace tapeformer {
-
-enum class Predicate : uint8_t {
-  all,       // every pair of the tile is allowed (the ends of the sequence are always cut)
-  interval,  // key j is allowed for query i iff first_key[i] <= j < end_key[i]
-};
-
-struct TileEntry {
-  int32_t tile;
-  Predicate predicate;
-};
 
 // For each tile of one side, the tiles of the other side it meets, ascending.
 struct TileList {

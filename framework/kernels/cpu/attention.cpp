@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax attention on the cpu device: cuts the batch into units (a head of a sequence, a run of tiles), gathers small units into tasks,
+// and deals the tasks to the threads, the costliest first. Units depend on a sequence's own length and plan only, and each owns what it
+// writes, so neither threads nor batch mates change a byte.
+#include "framework/kernels/attention.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <vector>
+
+#include "framework/core/buffer.h"
+#include "framework/core/parallel.h"
+#include "framework/kernels/cpu/simd/attention.h"
+
+namespace tapeformer::kernels {
+namespace {
+
+static_assert(TilePlan::tile == simd::attention_tile);
+
+constexpr int run_tiles = 16;                // at most, unless the partial gradients of the queries would take more than
+constexpr int most_partials = 8;             // this many times their size
+constexpr int64_t grain = int64_t{1} << 19;  // pairs * head_dim of a task made of several units
+
+struct Unit {
+  int sequence, head, first, last;
+  int met_first, met_last;  // tiles of the other side
+  int64_t cost;
+  int64_t group;  // number of the (sequence, head) among all
+  int64_t part;   // where its partial gradient begins, in floats; -1: it is the only unit of its group
+};
+
+// The units of a batch in the order of (sequence, head, run), and the tasks: ranges of `order`.
+struct Units {
+  std::vector<Unit> units;
+  std::vector<int32_t> order;
+  std::vector<int32_t> tasks;  // [tasks + 1]
+  int64_t part_floats = 0;
+
+  int64_t count() const { return static_cast<int64_t>(tasks.size()) - 1; }
+};
+
+enum class Side { queries, keys };
+
+// The runs of one sequence: units without head. Runs are equal up to a tile.
+std::vector<Unit> runs_of(const TilePlan& plan, Side side, int sequence) {
+  const TileList& list = side == Side::queries ? plan.by_query : plan.by_key;
+  const int tiles = TilePlan::tiles_of(side == Side::queries ? plan.queries : plan.keys);
+  const int others = TilePlan::tiles_of(side == Side::queries ? plan.keys : plan.queries);
+  const auto cut = [&](int runs) {
+    std::vector<Unit> out;
+    for (int r = 0; r < runs; ++r) {
+      Unit u{sequence, 0, tiles * r / runs, tiles * (r + 1) / runs, others, 0, 0, 0, -1};
+      for (int t = u.first; t < u.last; ++t) {
+        const auto begin = static_cast<size_t>(list.begin[static_cast<size_t>(t)]),
+                   end = static_cast<size_t>(list.begin[static_cast<size_t>(t) + 1]);
+        if (begin == end) continue;
+        u.met_first = std::min(u.met_first, list.entries[begin].tile);
+        u.met_last = std::max(u.met_last, list.entries[end - 1].tile + 1);
+      }
+      u.met_first = std::min(u.met_first, u.met_last);
+      const int64_t entries = list.begin[static_cast<size_t>(u.last)] - list.begin[static_cast<size_t>(u.first)];
+      const int64_t edge = std::min<int64_t>(TilePlan::tile, std::max(plan.queries, plan.keys));
+      u.cost = entries * edge * edge + edge * (u.last - u.first);
+      out.push_back(u);
+    }
+    return out;
+  };
+  std::vector<Unit> out = cut((tiles + run_tiles - 1) / run_tiles);
+  int64_t met = 0;
+  for (const Unit& u : out) met += u.met_last - u.met_first;
+  return side == Side::keys && met > int64_t{most_partials} * others ? cut(most_partials) : out;
+}
+
+Units make_units(const AttentionCall<float>& call, Side side) {
+  Units out;
+  const int64_t width = simd::attention_width(call.head_dim);
+  int64_t group = 0;
+  for (int b = 0; b < call.packing->sequences(); ++b) {
+    if (call.packing->length(b) == 0) continue;
+    const std::vector<Unit> runs = runs_of(*call.plans[b], side, b);
+    for (int h = 0; h < call.heads; ++h, ++group)
+      for (Unit u : runs) {
+        u.head = h;
+        u.group = group;
+        if (side == Side::keys && runs.size() > 1) {
+          u.part = out.part_floats;
+          out.part_floats += int64_t{u.met_last - u.met_first} * TilePlan::tile * width;
+        }
+        out.order.push_back(static_cast<int32_t>(out.units.size()));
+        out.units.push_back(u);
+      }
+  }
+  std::stable_sort(out.order.begin(), out.order.end(),
+                   [&](int32_t x, int32_t y) { return out.units[static_cast<size_t>(x)].cost > out.units[static_cast<size_t>(y)].cost; });
+  int64_t cost = grain;
+  for (size_t i = 0; i < out.order.size(); ++i) {
+    const int64_t own = out.units[static_cast<size_t>(out.order[i])].cost * std::max(call.head_dim, 16);
+    if (cost + own > grain) {
+      out.tasks.push_back(static_cast<int32_t>(i));
+      cost = 0;
+    }
+    cost += own;
+  }
+  out.tasks.push_back(static_cast<int32_t>(out.order.size()));
+  return out;
+}
+
+simd::ConstRows rows_at(const View<const float>& v, int64_t row, int64_t column) { return {v.row(row) + column, v.stride}; }
+simd::Rows rows_at(const View<float>& v, int64_t row, int64_t column) { return {v.row(row) + column, v.stride}; }
+
+simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, Side side) {
+  const TilePlan& plan = *call.plans[u.sequence];
+  const TileList& list = side == Side::queries ? plan.by_query : plan.by_key;
+  const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+  simd::AttentionUnit out;
+  out.rows = call.packing->length(u.sequence);
+  out.head_dim = call.head_dim;
+  out.first = u.first;
+  out.last = u.last;
+  out.met_first = u.met_first;
+  out.met_last = u.met_last;
+  out.begin = list.begin.data();
+  out.entries = list.entries.data();
+  out.first_key = plan.first_key.empty() ? nullptr : plan.first_key.data();
+  out.end_key = plan.end_key.empty() ? nullptr : plan.end_key.data();
+  out.scale = static_cast<float>(call.scale);
+  out.q = rows_at(call.q, row, column);
+  out.k = rows_at(call.k, row, column);
+  out.v = rows_at(call.v, row, column);
+  if (call.dropout.on())
+    out.dropout = {call.dropout_keys[u.head], call.dropout.threshold, static_cast<float>(call.dropout.scale),
+                   call.packing->sample_ids()[static_cast<size_t>(u.sequence)], call.dropout.step};
+  return out;
+}
+
+}  // namespace
+
+template <>
+void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<float> o, float* lse) {
+  const Units all = make_units(call, Side::queries);
+  on.threads->run(all.count(), [&](int64_t task) {
+    for (int32_t i = all.tasks[static_cast<size_t>(task)]; i < all.tasks[static_cast<size_t>(task) + 1]; ++i) {
+      const Unit& u = all.units[static_cast<size_t>(all.order[static_cast<size_t>(i)])];
+      const simd::AttentionUnit unit = described(call, u, Side::queries);
+      const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)];
+      simd::attention_forward(unit, rows_at(o, row, int64_t{u.head} * call.head_dim), lse + int64_t{u.head} * call.packing->rows() + row,
+                              thread_scratch(simd::attention_forward_scratch(unit)));
+    }
+  });
+}
+
+template <>
+void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<const float> o, const float* lse,
+                                   View<const float> d_o, View<float> dq, View<float> dk, View<float> dv) {
+  const Units all = make_units(call, Side::keys);
+  const Storage memory = all.part_floats ? allocate(static_cast<size_t>(all.part_floats) * sizeof(float)) : Storage();
+  float* const parts = reinterpret_cast<float*>(memory.get());
+  std::vector<std::atomic<int>> done(all.units.empty() ? 0 : static_cast<size_t>(all.units.back().group) + 1);
+  on.threads->run(all.count(), [&](int64_t task) {
+    for (int32_t i = all.tasks[static_cast<size_t>(task)]; i < all.tasks[static_cast<size_t>(task) + 1]; ++i) {
+      const auto at = static_cast<size_t>(all.order[static_cast<size_t>(i)]);
+      const Unit& u = all.units[at];
+      const simd::AttentionUnit unit = described(call, u, Side::keys);
+      const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+      const size_t need = simd::attention_backward_scratch(unit);
+      const size_t own =
+          u.part < 0 ? static_cast<size_t>((u.met_last - u.met_first) * TilePlan::tile * simd::attention_width(call.head_dim)) : 0;
+      float* const scratch = thread_scratch(need + own);
+      float* const part = u.part < 0 ? scratch + need : parts + u.part;
+      simd::attention_backward(unit, rows_at(o, row, column), lse + int64_t{u.head} * call.packing->rows() + row, rows_at(d_o, row, column),
+                               rows_at(dk, row, column), rows_at(dv, row, column), part, scratch);
+      if (u.part < 0) {
+        const simd::AttentionPart only{part, u.met_first, u.met_last};
+        simd::attention_sum_parts(&only, 1, unit.rows, call.head_dim, unit.scale, rows_at(dq, row, column));
+        continue;
+      }
+      // Whoever finishes a head's last unit adds the parts, in their order.
+      size_t first = at, end = at + 1;
+      while (first > 0 && all.units[first - 1].group == u.group) --first;
+      while (end < all.units.size() && all.units[end].group == u.group) ++end;
+      if (done[static_cast<size_t>(u.group)].fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<int>(end - first)) continue;
+      std::vector<simd::AttentionPart> in;
+      for (size_t n = first; n < end; ++n) in.push_back({parts + all.units[n].part, all.units[n].met_first, all.units[n].met_last});
+      simd::attention_sum_parts(in.data(), static_cast<int>(in.size()), unit.rows, call.head_dim, unit.scale, rows_at(dq, row, column));
+    }
+  });
+}
+
+}  // namespace tapeformer::kernels

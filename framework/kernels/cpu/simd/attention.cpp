@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax attention over tiles of 64 queries by 64 keys, in strips of a few query rows so that a strip's probabilities stay in the first
+// cache level. Scores are in units of log 2 (scale * log2 e is folded into the packed queries). The backward makes one pass over key tiles.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "framework/kernels/cpu/simd/attention.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// After foreach_target.h:
+#include <hwy/contrib/math/math-inl.h>
+
+#include "framework/kernels/cpu/simd/attention_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tapeformer::simd {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+constexpr float kLowest = -1e30f;  // the running maximum before any score: finite, so that nothing subtracts two infinities
+
+// A query tile of the forward: running maximum and sums (one lane each) of its rows.
+struct Running {
+  alignas(64) float top[kTile], sum[kTile][kLanes];
+};
+
+// The running maximum follows only when a score exceeds it by 2^8: most tiles then need neither a reduction nor a change of the sums, and
+// the exponentials stay far from overflow.
+constexpr float kSlack = 8;
+
+template <int DH, int R>
+HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const float* q, const float* kt, const float* v, float* o,
+                              Running& st) {
+  const D d;
+  alignas(64) float p[R * kTile];
+  V top[R];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) top[i] = hn::Set(d, kLowest);
+  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> s;
+    clear(s);
+    multiply<Left::rows, R, C>(q + r * h.width, h.width, kt + n, kTile, h.dim, s);
+    apply(*t.bounds, r, n, s);
+    store(s, p + n, kTile);
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i)
+      for (int c = 0; c < C; ++c) top[i] = hn::Max(top[i], s.v[i][c]);
+  });
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+    V m = hn::Set(d, st.top[r + i]);
+    V sum = hn::Load(d, st.sum[r + i]);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(top[i], hn::Add(m, hn::Set(d, kSlack)))))) {
+      const V risen = hn::MaxOfLanes(d, top[i]);
+      const V shrink = power_of_two(hn::Sub(m, risen));
+      sum = hn::Mul(sum, shrink);
+      for (int n = 0; n < h.columns; n += kLanes) {
+        float* at = o + (r + i) * h.width + n;
+        hn::Store(hn::Mul(hn::Load(d, at), shrink), d, at);
+      }
+      m = risen;
+      st.top[r + i] = hn::GetLane(risen);
+    }
+    for (int n = 0; n < t.columns; n += kLanes) {
+      const V e = power_of_two(hn::Sub(hn::Load(d, p + i * kTile + n), m));
+      hn::Store(e, d, p + i * kTile + n);
+      sum = hn::Add(sum, e);
+    }
+    hn::Store(sum, d, st.sum[r + i]);
+  }
+  if (t.drop)
+    for (int i = 0; i < R; ++i) {
+      alignas(64) float keep[kTile];
+      dropout_row(*t.drop, t.first_query + static_cast<uint32_t>(r + i), t.first_key, t.columns, 1.f, keep);
+      for (int n = 0; n < t.columns; n += kLanes)
+        hn::Store(hn::Mul(hn::Load(d, p + i * kTile + n), hn::Load(d, keep + n)), d, p + i * kTile + n);
+    }
+  for_columns(h.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> acc;
+    load(acc, o + r * h.width + n, h.width);
+    multiply<Left::rows, R, C>(p, kTile, v + n, h.width, t.keys, acc);
+    store(acc, o + r * h.width + n, h.width);
+  });
+}
+
+// o = sums / sum of exponentials, and the log-sum-exp. A row without keys has sum 0: o = 0 and lse = +infinity.
+template <int DH>
+HWY_INLINE void finish_queries(const Head<DH>& h, const Running& st, int rows, float kept, const float* sums, Rows o, float* lse) {
+  const D d;
+  alignas(64) float total[kTile];
+  for (int r = 0; r < rows; ++r) {
+    const V sum = hn::SumOfLanes(d, hn::Load(d, st.sum[r]));
+    total[r] = hn::GetLane(sum);
+    const V factor = total[r] == 0 ? hn::Zero(d) : hn::Div(hn::Set(d, kept), sum);
+    for (int c = 0; c < h.columns; c += kLanes) store_at(hn::Mul(hn::Load(d, sums + r * h.width + c), factor), o.row(r), c, h.dim);
+  }
+  for (int r = 0; r < rows; r += kLanes) {
+    const V sum = hn::Load(d, total + r);
+    const V l = hn::MulAdd(hn::Load(d, st.top + r), hn::Set(d, kLn2), hn::Log(d, sum));
+    store_at(hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Inf(d), l), lse, r, rows);
+  }
+}
+
+template <int DH>
+void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+  const Head<DH> h(u.head_dim);
+  const D d;
+  const int tile = kTile * h.width;
+  float* kt = scratch;
+  float* vp = kt + (u.met_last - u.met_first) * tile;
+  float* qp = vp + (u.met_last - u.met_first) * tile;
+  float* sums = qp + tile;
+  for (int j = u.met_first; j < u.met_last; ++j) {
+    const int k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
+    pack_transposed({u.k.row(k0), u.k.stride}, keys, round_up(keys, kLanes), h.dim, 1.f, kt + at);
+    pack({u.v.row(k0), u.v.stride}, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
+  }
+  Running st;
+  Bounds bounds;
+  for (int i = u.first; i < u.last; ++i) {
+    const int q0 = i * kTile, rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
+    pack({u.q.row(q0), u.q.stride}, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
+    for (int r = 0; r < round_up(rows, kLanes); ++r) {
+      st.top[r] = kLowest;
+      hn::Store(hn::Zero(d), d, st.sum[r]);
+    }
+    for (int x = 0; x < rows_up * h.width; x += kLanes) hn::Store(hn::Zero(d), d, sums + x);
+    for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
+      set_bounds(u, u.entries[e].predicate, q0, rows, rows_up, k0, keys, bounds);
+      const Pair t{
+          keys,   round_up(keys, kLanes), static_cast<uint32_t>(q0), static_cast<uint32_t>(k0), u.dropout.threshold ? &u.dropout : nullptr,
+          &bounds};
+      for_strips(rows_up, [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
+    }
+    finish_queries(h, st, rows, u.dropout.threshold ? u.dropout.scale : 1.f, sums, Rows{o.row(q0), o.stride}, lse + q0);
+  }
+}
+
+// Rows of a query tile whose P and dS are kept before they are used for dV and dK: both stay in the first cache level.
+constexpr int kKept = 32;
+
+// Operands of a pair of tiles in the backward. p and ds are [kKept][kTile]; p holds the dropped probabilities afterwards.
+struct BackwardTiles {
+  const float *q, *d_o, *kt, *vt, *k, *lse, *delta;
+  float *p, *ds, *dq;
+};
+
+// P and dS of a strip, and its part of dQ.
+template <int DH, int R>
+HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const BackwardTiles& b) {
+  const D d;
+  float* p = b.p + r % kKept * kTile;
+  float* ds = b.ds + r % kKept * kTile;
+  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> s;
+    clear(s);
+    multiply<Left::rows, R, C>(b.q + r * h.width, h.width, b.kt + n, kTile, h.dim, s);
+    apply(*t.bounds, r, n, s);
+    store(s, p + n, kTile);
+  });
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+    const V l = hn::Set(d, b.lse[r + i]);
+    for (int n = 0; n < t.columns; n += kLanes) hn::Store(power_of_two(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
+  }
+  alignas(64) float keep[R * kTile];
+  if (t.drop)
+    for (int i = 0; i < R; ++i)
+      dropout_row(*t.drop, t.first_query + static_cast<uint32_t>(r + i), t.first_key, t.columns, t.drop->scale, keep + i * kTile);
+  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> s;
+    clear(s);
+    multiply<Left::rows, R, C>(b.d_o + r * h.width, h.width, b.vt + n, kTile, h.dim, s);
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) {
+      const V delta = hn::Set(d, b.delta[r + i]);
+#pragma GCC unroll 2
+      for (int c = 0; c < C; ++c) {
+        float* at = p + i * kTile + n + c * kLanes;
+        const V probability = hn::Load(d, at);
+        V dp = s.v[i][c];
+        if (t.drop) {
+          const V m = hn::Load(d, keep + i * kTile + n + c * kLanes);
+          dp = hn::Mul(dp, m);
+          hn::Store(hn::Mul(probability, m), d, at);
+        }
+        s.v[i][c] = hn::Mul(hn::Sub(dp, delta), probability);
+      }
+    }
+    store(s, ds + n, kTile);
+  });
+  for_columns(h.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> acc;
+    load(acc, b.dq + r * h.width + n, h.width);
+    multiply<Left::rows, R, C>(ds, kTile, b.k + n, h.width, t.keys, acc);
+    store(acc, b.dq + r * h.width + n, h.width);
+  });
+}
+
+// Packs queries and output gradients of the tile that begins at q0; delta_i = <do_i, o_i>, and the log-sum-exp in base 2. Rows beyond the
+// end have lse = +infinity, so their probabilities are 0.
+template <int DH>
+HWY_INLINE void pack_queries(const Head<DH>& h, const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, int q0, float* qp,
+                             float* dop, float* lse2, float* delta) {
+  const D d;
+  const int rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
+  pack({u.q.row(q0), u.q.stride}, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
+  pack({d_o.row(q0), d_o.stride}, rows, rows_up, h.dim, h.columns, 1.f, dop, h.width);
+  for (int r = 0; r < rows_up; ++r) {
+    lse2[r] = r < rows ? lse[q0 + r] * kLog2e : hn::GetLane(hn::Inf(d));
+    V sum = hn::Zero(d);
+    if (r < rows)
+      for (int c = 0; c < h.columns; c += kLanes)
+        sum = hn::MulAdd(load_at(o.row(q0 + r), c, h.dim), hn::Load(d, dop + r * h.width + c), sum);
+    delta[r] = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
+template <int DH>
+void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part, float* scratch) {
+  const Head<DH> h(u.head_dim);
+  const D d;
+  const int tile = kTile * h.width, count = u.met_last - u.met_first;
+  float* next = scratch;
+  const auto take = [&](int floats) HWY_ATTR {
+    float* at = next;
+    next += floats;
+    return at;
+  };
+  float *qp = take(count * tile), *dop = take(count * tile), *lse2 = take(count * kTile), *delta = take(count * kTile);
+  float *kt = take(tile), *vt = take(tile), *kp = take(tile), *dkp = take(tile), *dvp = take(tile);
+  float *p = take(kKept * kTile), *ds = take(kKept * kTile);
+  for (int i = 0; i < count; ++i)
+    pack_queries(h, u, o, lse, d_o, (u.met_first + i) * kTile, qp + i * tile, dop + i * tile, lse2 + i * kTile, delta + i * kTile);
+  const int part_rows = round_up(smaller(u.met_last * kTile, u.rows), kStripStep) - u.met_first * kTile;
+  for (int x = 0; x < part_rows * h.width; x += kLanes) hn::Store(hn::Zero(d), d, part + x);
+  Bounds bounds;
+  for (int j = u.first; j < u.last; ++j) {
+    const int k0 = j * kTile, keys = smaller(kTile, u.rows - k0), columns = round_up(keys, kLanes);
+    pack_transposed({u.k.row(k0), u.k.stride}, keys, columns, h.dim, 1.f, kt);
+    pack_transposed({u.v.row(k0), u.v.stride}, keys, columns, h.dim, 1.f, vt);
+    pack({u.k.row(k0), u.k.stride}, keys, keys, h.dim, h.columns, 1.f, kp, h.width);
+    for (int x = 0; x < columns * h.width; x += kLanes) {
+      hn::Store(hn::Zero(d), d, dkp + x);
+      hn::Store(hn::Zero(d), d, dvp + x);
+    }
+    for (int e = u.begin[j]; e < u.begin[j + 1]; ++e) {
+      const int i = u.entries[e].tile, q0 = i * kTile, rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
+      const int at = (i - u.met_first) * tile, row_at = (i - u.met_first) * kTile;
+      set_bounds(u, u.entries[e].predicate, q0, rows, rows_up, k0, keys, bounds);
+      const Pair t{keys,   columns, static_cast<uint32_t>(q0), static_cast<uint32_t>(k0), u.dropout.threshold ? &u.dropout : nullptr,
+                   &bounds};
+      const BackwardTiles b{qp + at, dop + at, kt, vt, kp, lse2 + row_at, delta + row_at, p, ds, part + at};
+      for (int r0 = 0; r0 < rows; r0 += kKept) {
+        const int some = smaller(kKept, rows - r0);
+        for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR { backward_strip<DH, R>(h, t, r0 + r, b); });
+        add_product(round_up(keys, kStripStep), h.columns, some, p, kTile, b.d_o + r0 * h.width, h.width, dvp, h.width);
+        add_product(round_up(keys, kStripStep), h.columns, some, ds, kTile, b.q + r0 * h.width, h.width, dkp, h.width);
+      }
+    }
+    const V ln2 = hn::Set(d, kLn2);  // the packed queries carry scale * log2 e
+    for (int r = 0; r < keys; ++r)
+      for (int c = 0; c < h.columns; c += kLanes) {
+        store_at(hn::Mul(hn::Load(d, dkp + r * h.width + c), ln2), dk.row(k0 + r), c, h.dim);
+        store_at(hn::Load(d, dvp + r * h.width + c), dv.row(k0 + r), c, h.dim);
+      }
+  }
+}
+
+void SumPartsTarget(const AttentionPart* parts, int count, int rows, int head_dim, float scale, Rows dq) {
+  const D d;
+  const int columns = round_up(head_dim, kLanes), width = attention_width(head_dim);
+  const V factor = hn::Set(d, scale);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; c += kLanes) {
+      V sum = hn::Zero(d);
+      for (int i = 0; i < count; ++i)
+        if (r / kTile >= parts[i].first && r / kTile < parts[i].last)
+          sum = hn::Add(sum, hn::Load(d, parts[i].data + (r - parts[i].first * kTile) * width + c));
+      store_at(hn::Mul(sum, factor), dq.row(r), c, head_dim);
+    }
+}
+
+void ForwardTarget(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+#if HWY_TARGET != HWY_SCALAR
+  switch (u.head_dim) {
+    case 16:
+      return forward<16>(u, o, lse, scratch);
+    case 32:
+      return forward<32>(u, o, lse, scratch);
+    case 64:
+      return forward<64>(u, o, lse, scratch);
+    default:
+      break;
+  }
+#endif
+  forward<0>(u, o, lse, scratch);
+}
+
+void BackwardTarget(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part, float* scratch) {
+#if HWY_TARGET != HWY_SCALAR
+  switch (u.head_dim) {
+    case 16:
+      return backward<16>(u, o, lse, d_o, dk, dv, part, scratch);
+    case 32:
+      return backward<32>(u, o, lse, d_o, dk, dv, part, scratch);
+    case 64:
+      return backward<64>(u, o, lse, d_o, dk, dv, part, scratch);
+    default:
+      break;
+  }
+#endif
+  backward<0>(u, o, lse, d_o, dk, dv, part, scratch);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tapeformer::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tapeformer::simd {
+
+HWY_EXPORT(ForwardTarget);
+HWY_EXPORT(BackwardTarget);
+HWY_EXPORT(SumPartsTarget);
+
+size_t attention_forward_scratch(const AttentionUnit& u) {
+  const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
+  return (2 * static_cast<size_t>(u.met_last - u.met_first) + 2) * tile;
+}
+
+size_t attention_backward_scratch(const AttentionUnit& u) {
+  const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
+  const size_t count = static_cast<size_t>(u.met_last - u.met_first);
+  return (2 * count + 5) * tile + 2 * count * attention_tile + 2 * attention_tile * attention_tile;
+}
+
+void attention_forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardTarget)(u, o, lse, scratch);
+}
+
+void attention_backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part,
+                        float* scratch) {
+  HWY_DYNAMIC_DISPATCH(BackwardTarget)(u, o, lse, d_o, dk, dv, part, scratch);
+}
+
+void attention_sum_parts(const AttentionPart* parts, int count, int rows, int head_dim, float scale, Rows dq) {
+  HWY_DYNAMIC_DISPATCH(SumPartsTarget)(parts, count, rows, head_dim, scale, dq);
+}
+
+}  // namespace tapeformer::simd
+#endif  // HWY_ONCE

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the attention kernels need beside the register blocks of tile.h: blocks of one or two vectors, so that short tiles and narrow heads
+// waste little; packing of tiles; which keys of a tile are allowed; 2^x; and the dropout factors of a row of probabilities.
+#if defined(TAPEFORMER_SIMD_ATTENTION_TILE_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TAPEFORMER_SIMD_ATTENTION_TILE_H
+#undef TAPEFORMER_SIMD_ATTENTION_TILE_H
+#else
+#define TAPEFORMER_SIMD_ATTENTION_TILE_H
+#endif
+#include "framework/kernels/cpu/simd/attention.h"
+#include "framework/kernels/cpu/simd/philox.h"
+#include "framework/kernels/cpu/simd/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tapeformer::simd {
+namespace HWY_NAMESPACE {
+
+constexpr int kTile = attention_tile;
+// Rows of a strip. Shorter blocks than tile.h's on AVX-512: 64 rows are eight whole strips, and 16 accumulators already hide the latency.
+constexpr int kStrip = kLanes == 16 ? 8 : kLanes == 8 ? 6 : 4;
+constexpr int kStripStep = kLanes == 16 ? 4 : 2;  // row counts are rounded up to this; the rows beyond are zero
+
+template <int R, int C>
+struct Accumulators {
+  V v[R][C];
+};
+
+template <int R, int C>
+HWY_INLINE void clear(Accumulators<R, C>& b) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) b.v[r][c] = hn::Zero(D());
+}
+template <int R, int C>
+HWY_INLINE void load(Accumulators<R, C>& b, const float* p, size_t stride) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) b.v[r][c] = hn::Load(D(), p + r * stride + c * kLanes);
+}
+template <int R, int C>
+HWY_INLINE void store(const Accumulators<R, C>& b, float* p, size_t stride) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+    for (int c = 0; c < C; ++c) hn::Store(b.v[r][c], D(), p + r * stride + c * kLanes);
+}
+
+// acc[R x C vectors] += X[R x K] Y[K x C vectors]; rows of Y are aligned.
+template <Left L, int R, int C>
+HWY_INLINE void multiply(const float* HWY_RESTRICT x, size_t ldx, const float* HWY_RESTRICT y, size_t ldy, int K, Accumulators<R, C>& acc) {
+  const D d;
+#pragma GCC unroll 4
+  for (int k = 0; k < K; ++k) {
+    V row[C];
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+      row[c] = hn::Load(d, y + k * ldy + c * kLanes);
+      hold(row[c]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      V a = hn::Set(d, L == Left::rows ? x[r * ldx + k] : x[k * ldx + r]);
+      if (C > 1) hold(a);
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) acc.v[r][c] = hn::MulAdd(a, row[c], acc.v[r][c]);
+    }
+  }
+}
+
+// Calls f.template operator()<R>(row) for strips that cover [0, rows), a multiple of kStripStep.
+template <class F>
+HWY_INLINE void for_strips(int rows, const F& f) {
+  int r = 0;
+  for (; r + kStrip <= rows; r += kStrip) f.template operator()<kStrip>(r);
+  if constexpr (kStrip > 4)
+    if (r + 4 <= rows) {
+      f.template operator()<4>(r);
+      r += 4;
+    }
+  if constexpr (kStripStep == 2)
+    if (r < rows) f.template operator()<2>(r);
+}
+
+// Calls f.template operator()<C>(column) for blocks of C vectors that cover [0, columns), a multiple of kLanes.
+template <class F>
+HWY_INLINE void for_columns(int columns, const F& f) {
+  int n = 0;
+  for (; n + kCols <= columns; n += kCols) f.template operator()<2>(n);
+  if (n < columns) f.template operator()<1>(n);
+}
+
+// C[M x N] += X' Y with X stored as [K][M]; M a multiple of kStripStep, N of kLanes.
+HWY_INLINE void add_product(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, float* c, size_t ldc) {
+  for_strips(M, [&]<int R>(int r) HWY_ATTR {
+    for_columns(N, [&]<int C>(int n) HWY_ATTR {
+      Accumulators<R, C> b;
+      load(b, c + r * ldc + n, ldc);
+      multiply<Left::columns, R, C>(x + r, ldx, y + n, ldy, K, b);
+      store(b, c + r * ldc + n, ldc);
+    });
+  });
+}
+
+// out[r][c] = x[r][c] * factor for rows x dim, zero up to rows_up x dim_up (a multiple of kLanes).
+HWY_MAYBE_UNUSED static HWY_NOINLINE void pack(ConstRows x, int rows, int rows_up, int dim, int dim_up, float factor,
+                                               float* HWY_RESTRICT out, size_t ldo) {
+  const D d;
+  const V f = hn::Set(d, factor);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < dim_up; c += kLanes) hn::Store(hn::Mul(load_at(x.row(r), c, dim), f), d, out + r * ldo + c);
+  for (int r = rows; r < rows_up; ++r)
+    for (int c = 0; c < dim_up; c += kLanes) hn::Store(hn::Zero(d), d, out + r * ldo + c);
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+// out[c][r] = x[r][c] * factor for 8 x 8 floats; rows of x from `rows` on count as zero.
+HWY_INLINE void transpose8(const float* HWY_RESTRICT x, ptrdiff_t ldx, int rows, float factor, float* HWY_RESTRICT out, ptrdiff_t ldo) {
+  const hn::FixedTag<float, 8> d;
+  const hn::FixedTag<double, 4> dd;
+  using V8 = hn::Vec<decltype(d)>;
+  const V8 f = hn::Set(d, factor);
+  V8 u[2][4];  // u[h][c]: columns c and c + 4 of rows 4h ... 4h + 3
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    V8 row[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) row[r] = 4 * h + r < rows ? hn::Mul(hn::LoadU(d, x + (4 * h + r) * ldx), f) : hn::Zero(d);
+    const auto a = hn::BitCast(dd, hn::InterleaveLower(d, row[0], row[1])), b = hn::BitCast(dd, hn::InterleaveUpper(d, row[0], row[1]));
+    const auto e = hn::BitCast(dd, hn::InterleaveLower(d, row[2], row[3])), g = hn::BitCast(dd, hn::InterleaveUpper(d, row[2], row[3]));
+    u[h][0] = hn::BitCast(d, hn::InterleaveLower(dd, a, e));
+    u[h][1] = hn::BitCast(d, hn::InterleaveUpper(dd, a, e));
+    u[h][2] = hn::BitCast(d, hn::InterleaveLower(dd, b, g));
+    u[h][3] = hn::BitCast(d, hn::InterleaveUpper(dd, b, g));
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    hn::StoreU(hn::ConcatLowerLower(d, u[1][c], u[0][c]), d, out + c * ldo);
+    hn::StoreU(hn::ConcatUpperUpper(d, u[1][c], u[0][c]), d, out + (c + 4) * ldo);
+  }
+}
+#endif
+
+// out[c][r] = x[r][c] * factor, [dim][kTile]; columns from `rows` up to rows_up are zero.
+HWY_MAYBE_UNUSED static HWY_NOINLINE void pack_transposed(ConstRows x, int rows, int rows_up, int dim, float factor,
+                                                          float* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const int whole = dim / 8 * 8;
+  for (int r = 0; r < rows_up; r += 8)
+    for (int c = 0; c < whole; c += 8) {
+      if (HWY_LIKELY(r + 8 <= rows)) transpose8(x.row(r) + c, x.stride, 8, factor, out + c * kTile + r, kTile);
+      else transpose8(x.row(r) + c, x.stride, rows - r, factor, out + c * kTile + r, kTile);
+    }
+#else
+  const int whole = 0;
+#endif
+  for (int c = whole; c < dim; ++c)
+    for (int r = 0; r < rows_up; ++r) out[c * kTile + r] = r < rows ? x.row(r)[c] * factor : 0;
+}
+
+// The head's size, known to the compiler where DH is not 0.
+template <int DH>
+struct Head {
+  int dim, columns, width;  // channels; rounded up to vectors; floats between packed rows
+  explicit Head(int head_dim)
+      : dim(DH ? DH : head_dim), columns(round_up(DH ? DH : head_dim, kLanes)), width(attention_width(DH ? DH : head_dim)) {}
+};
+
+// The keys that each row of a tile may use, as numbers of columns; `bounded` where some column up to the rounded count is not allowed.
+struct Bounds {
+  bool bounded;
+  alignas(64) float low[kTile], high[kTile];
+};
+
+HWY_INLINE void set_bounds(const AttentionUnit& u, Predicate predicate, int q0, int rows, int rows_up, int k0, int keys, Bounds& b) {
+  b.bounded = predicate != Predicate::all || keys % kLanes != 0;
+  if (!b.bounded) return;
+  for (int r = 0; r < rows_up; ++r) {
+    int low = 0, high = keys;
+    if (predicate != Predicate::all && r < rows) {
+      low = u.first_key[q0 + r] - k0;
+      high = smaller(keys, u.end_key[q0 + r] - k0);
+    }
+    b.low[r] = static_cast<float>(low);
+    b.high[r] = static_cast<float>(high);
+  }
+}
+
+template <int R, int C>
+HWY_INLINE void apply(const Bounds& b, int r, int n, Accumulators<R, C>& s) {
+  if (!b.bounded) return;
+  const D d;
+  const V outside = hn::Neg(hn::Inf(d));
+#pragma GCC unroll 2
+  for (int c = 0; c < C; ++c) {
+    const V column = hn::Iota(d, static_cast<float>(n + c * kLanes));
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) {
+      const auto inside = hn::And(hn::Ge(column, hn::Set(d, b.low[r + i])), hn::Lt(column, hn::Set(d, b.high[r + i])));
+      s.v[i][c] = hn::IfThenElse(inside, s.v[i][c], outside);
+    }
+  }
+}
+
+// One pair of tiles.
+struct Pair {
+  int keys, columns;  // of the key tile; columns rounded up to vectors
+  uint32_t first_query, first_key;
+  const AttentionDropout* drop;  // null: nothing is dropped
+  const Bounds* bounds;
+};
+
+// 2^x for x <= 127, exactly 0 below -126.5; NaN stays NaN (the order of Max's arguments matters for it). Relative error below 2e-7.
+HWY_INLINE V power_of_two(V x) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 12582912.f + 127.f);  // 1.5 * 2^23 + the exponent's bias: the low bits become n + 127
+#if HWY_TARGET == HWY_SCALAR
+  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, -127.f)), hn::Set(d, -127.f), x);
+#else
+  x = hn::Max(hn::Set(d, -127.f), x);
+#endif
+  const V t = hn::Add(x, magic);
+  const V f = hn::Sub(x, hn::Sub(t, magic));
+  V p = hn::Set(d, 1.327647196e-3f);
+  p = hn::MulAdd(p, f, hn::Set(d, 9.675541503e-3f));
+  p = hn::MulAdd(p, f, hn::Set(d, 5.550713275e-2f));
+  p = hn::MulAdd(p, f, hn::Set(d, 2.402211972e-1f));
+  p = hn::MulAdd(p, f, hn::Set(d, 6.931469671e-1f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.000000072f));
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t))));
+}
+
+// Dropout factors (0 or `kept`) of one row of probabilities for the keys from `key` (a multiple of 4) on: out[0 .. columns), and on to the
+// next multiple of kCols.
+HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const AttentionDropout& drop, uint32_t query, uint32_t key, int columns, float kept,
+                                                      float* HWY_RESTRICT out) {
+  const RowDropout row(drop.key, drop.threshold, kept, query, drop.sample, drop.step);
+  for (int c = 0; c < columns; c += kCols) {
+    V first, second;
+    row.factors(static_cast<int>(key) + c, first, second);
+    hn::Store(first, D(), out + c);
+    hn::Store(second, D(), out + c + kLanes);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tapeformer::simd
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register blocks: small matrix products on operands in the first two cache levels, for the instruction set being compiled.
+// Row-major throughout. A block is R rows by two vectors; each element is one chain of multiply-adds over k in ascending order, so its
+// bytes do not depend on the block's height or place.
+#if defined(TAPEFORMER_SIMD_TILE_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TAPEFORMER_SIMD_TILE_H
+#undef TAPEFORMER_SIMD_TILE_H
+#else
+#define TAPEFORMER_SIMD_TILE_H
+#endif
+#include <hwy/highway.h>
+
+#include "framework/kernels/cpu/simd/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tapeformer::simd {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+constexpr int kCols = 2 * kLanes;  // columns of one register block
+// Rows of one register block: the accumulators, two vectors of Y and one of X fill the registers.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kRows = 12;
+#elif HWY_TARGET == HWY_AVX2
+constexpr int kRows = 6;
+#else
+constexpr int kRows = 4;
+#endif
+
+// How the left operand is stored: X[r][k] (rows), or X[k][r] (columns: the product uses the transpose of what is stored).
+enum class Left { rows, columns };
+
+template <int R>
+struct Block {
+  V v[R][2];
+};
+
+// Keeps a loaded vector in a register. Without it g++ 12 loads Y again for each of the R rows, as a memory operand of the multiply-add,
+// which costs up to 40 % of the speed; clang does not.
+HWY_INLINE void hold(V& v) {
+#if HWY_TARGET == HWY_AVX3
+  asm("" : "+v"(v.raw));
+#elif HWY_TARGET == HWY_AVX2
+  asm("" : "+x"(v.raw));
+#elif HWY_TARGET == HWY_NEON
+  asm("" : "+w"(v.raw));
+#else
+  (void)v;
+#endif
+}
+
+constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+
+// The first n < kLanes elements; the others are 0 when loaded and untouched when stored.
+HWY_INLINE V load_some(const float* p, int n) {
+  alignas(64) float part[kLanes] = {};
+  for (int i = 0; i < n; ++i) part[i] = p[i];
+  return hn::Load(D(), part);
+}
+HWY_INLINE void store_some(V v, float* p, int n) {
+  alignas(64) float part[kLanes];
+  hn::Store(v, D(), part);
+  for (int i = 0; i < n; ++i) p[i] = part[i];
+}
+// Element c ... of a row of `width`: whole vectors, or what is left of the row.
+HWY_INLINE V load_at(const float* row, int c, int width) {
+  return HWY_LIKELY(c + kLanes <= width) ? hn::LoadU(D(), row + c) : load_some(row + c, width - c);
+}
+HWY_INLINE void store_at(V v, float* row, int c, int width) {
+  if (HWY_LIKELY(c + kLanes <= width)) hn::StoreU(v, D(), row + c);
+  else store_some(v, row + c, width - c);
+}
+
+// acc[R x kCols] += X[R x K] Y[K x kCols]. X and Y need no alignment.
+template <Left L, int R>
+HWY_INLINE void multiply(const float* HWY_RESTRICT x, size_t ldx, const float* HWY_RESTRICT y, size_t ldy, int K, Block<R>& acc) {
+  const D d;
+#pragma GCC unroll 4
+  for (int k = 0; k < K; ++k) {
+    V y0 = hn::LoadU(d, y + k * ldy), y1 = hn::LoadU(d, y + k * ldy + kLanes);
+    hold(y0);
+    hold(y1);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const V a = hn::Set(d, L == Left::rows ? x[r * ldx + k] : x[k * ldx + r]);
+      acc.v[r][0] = hn::MulAdd(a, y0, acc.v[r][0]);
+      acc.v[r][1] = hn::MulAdd(a, y1, acc.v[r][1]);
+    }
+  }
+}
+
+template <int R>
+HWY_INLINE Block<R> zero() {
+  Block<R> b;
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) b.v[r][0] = b.v[r][1] = hn::Zero(D());
+  return b;
+}
+template <int R>
+HWY_INLINE Block<R> load(const float* c, size_t ldc) {
+  Block<R> b;
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    b.v[r][0] = hn::LoadU(D(), c + r * ldc);
+    b.v[r][1] = hn::LoadU(D(), c + r * ldc + kLanes);
+  }
+  return b;
+}
+template <int R>
+HWY_INLINE void store(const Block<R>& b, float* c, size_t ldc) {
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    hn::StoreU(b.v[r][0], D(), c + r * ldc);
+    hn::StoreU(b.v[r][1], D(), c + r * ldc + kLanes);
+  }
+}
+
+// Calls f.template operator()<R>(first_row) for blocks of rows that cover [0, rows). Write f as a lambda with HWY_ATTR:
+//   for_row_blocks(M, [&]<int R>(int r) HWY_ATTR { ... });
+template <class F>
+HWY_INLINE void for_row_blocks(int rows, const F& f) {
+  int r = 0;
+  for (; r + kRows <= rows; r += kRows) f.template operator()<kRows>(r);
+  if constexpr (kRows > 8)
+    if (r + 8 <= rows) {
+      f.template operator()<8>(r);
+      r += 8;
+    }
+  if constexpr (kRows > 4)
+    if (r + 4 <= rows) {
+      f.template operator()<4>(r);
+      r += 4;
+    }
+  switch (rows - r) {
+    case 1:
+      f.template operator()<1>(r);
+      break;
+    case 2:
+      f.template operator()<2>(r);
+      break;
+    case 3:
+      f.template operator()<3>(r);
+      break;
+    default:
+      break;
+  }
+}
+
+// C[M x N] = (accumulate ? C : 0) + X Y; N a multiple of kCols.
+template <Left L, bool accumulate>
+HWY_INLINE void product(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, float* c, size_t ldc) {
+  for_row_blocks(M, [&]<int R>(int r) HWY_ATTR {
+    for (int n = 0; n < N; n += kCols) {
+      Block<R> b = accumulate ? load<R>(c + r * ldc + n, ldc) : zero<R>();
+      multiply<L, R>(L == Left::rows ? x + r * ldx : x + r, ldx, y + n, ldy, K, b);
+      store<R>(b, c + r * ldc + n, ldc);
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tapeformer::simd
+HWY_AFTER_NAMESPACE();
+#endif

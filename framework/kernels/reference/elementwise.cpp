@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums and scalings on the reference device.
+#include "framework/kernels/elementwise.h"
+
+namespace tapeformer::kernels {
+
+template <class T>
+void AddTo<T>::reference(const Execution&, View<const T> x, View<T> y) {
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.columns; ++c) y.row(r)[c] += x.row(r)[c];
+}
+
+template <class T>
+void Sum<T>::reference(const Execution&, View<const T> x, View<const T> y, View<T> z) {
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.columns; ++c) z.row(r)[c] = x.row(r)[c] + y.row(r)[c];
+}
+
+template <class T>
+void Scale<T>::reference(const Execution&, T factor, View<T> x) {
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t c = 0; c < x.columns; ++c) x.row(r)[c] *= factor;
+}
+
+template decltype(AddTo<float>::reference) AddTo<float>::reference;
+template decltype(AddTo<double>::reference) AddTo<double>::reference;
+template decltype(Sum<float>::reference) Sum<float>::reference;
+template decltype(Sum<double>::reference) Sum<double>::reference;
+template decltype(Scale<float>::reference) Scale<float>::reference;
+template decltype(Scale<double>::reference) Scale<double>::reference;
+
+}  // namespace tapeformer::kernels
