@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dropout: forward and backward.
+#include "framework/ops/dropout.h"
+
+#include "framework/ops/check.h"
+#include "framework/ops/dispatch.h"
+
+namespace tapeformer::ops {
+
+Variable dropout(Context& ctx, const Variable& x, const DropoutDraw& draw) {
+  check_matrix(ctx, "dropout", "x", x.value);
+  if (!draw.on()) return x;
+  Variable y{Tensor(ctx.dtype, x.value.shape())};
+  dispatch(ctx.dtype, [&]<class T>(T) {
+    kernels::launch<kernels::Dropout, T>(ctx.on, draw, x.value.matrix<const T>(), y.value.matrix<T>(), kernels::Write::overwrite);
+  });
+  // dx = mask dy / (1 - p); the mask is drawn again (Srivastava et al. 2014, jmlr.org/papers/v15/srivastava14a.html, in the inverted form).
+  if (ctx.records(x))
+    y.node = ctx.tape->record("dropout", [draw, node = x.node](Tape& tape, const Tensor& gradient) {
+      const GradientTarget dx = tape.gradient_target(node, gradient.dtype(), gradient.shape());
+      dispatch(gradient.dtype(), [&]<class T>(T) {
+        kernels::launch<kernels::Dropout, T>(tape.execution(), draw, gradient.matrix<const T>(), dx.tensor.matrix<T>(), dx.write);
+      });
+    });
+  return y;
+}
+
+}  // namespace tapeformer::ops
