@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear attention with the feature map elu(x) + 1 (Katharopoulos, Vyas, Pappas, Fleuret 2020, 2006.16236): cost linear in the length.
+#include <cmath>
+
+#include "framework/ops/attention.h"
+#include "models/attention/head_attention.h"
+
+namespace tapeformer::models {
+namespace {
+
+struct Settings {
+  double epsilon = 1e-6;
+};
+
+std::shared_ptr<const void> read(config::Section& section) {
+  auto s = std::make_shared<Settings>();
+  section.field("epsilon", s->epsilon, config::above(0), "added to the denominator");
+  return s;
+}
+
+class Linear : public HeadAttention {
+ public:
+  Linear(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const Settings& own)
+      : HeadAttention(build, name, settings), own_(own) {}
+
+  std::vector<double> dense_weights(int32_t n, int head_dim, std::span<const double> q, std::span<const double> k) const override {
+    const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
+    std::vector<double> weights(static_cast<size_t>(n) * static_cast<size_t>(n));
+    for (int32_t i = 0; i < n; ++i) {
+      double* row = weights.data() + static_cast<int64_t>(i) * n;
+      double sum = own_.epsilon;
+      for (int32_t j = 0; j < n; ++j) {
+        for (int d = 0; d < head_dim; ++d)
+          row[j] += feature(q[static_cast<size_t>(i * head_dim + d)]) * feature(k[static_cast<size_t>(j * head_dim + d)]);
+        sum += row[j];
+      }
+      for (int32_t j = 0; j < n; ++j) row[j] /= sum;
+    }
+    return weights;
+  }
+
+  // Four products of D^2 a row and head forward, eight backward; a state [D, D+1] for each sequence and head and the denominators are kept.
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override {
+    AttentionCost sum;
+    const auto d = static_cast<double>(head_dim()), heads = static_cast<double>(settings().heads);
+    for (const int32_t n : lengths) {
+      sum.forward_flops += 4 * n * d * d * heads;
+      sum.backward_flops += 8 * n * d * d * heads;
+      sum.saved_bytes += 4 * heads * (d * (d + 1) + n);
+    }
+    return sum;
+  }
+
+ protected:
+  Variable heads(Context& context, const Variable& qkv, const Packing& packing) override {
+    return ops::linear_attention(context, qkv, packing, settings().heads, own_.epsilon);
+  }
+
+ private:
+  Settings own_;
+};
+
+}  // namespace
+
+AttentionVariant linear_variant() {
+  return {.name = "linear",
+          .has_probabilities = false,
+          .linear_cost = true,
+          .read = read,
+          .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
+            return std::unique_ptr<Attention>(std::make_unique<Linear>(build, name, settings, *static_cast<const Settings*>(own)));
+          }};
+}
+
+}  // namespace tapeformer::models

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// One class for each sequence: pooled rows, a head, cross-entropy with class weights, sample weights and label smoothing.
+#include "models/sequence_model.h"
+
+namespace tapeformer::models {
+namespace {
+
+class Classifier : public SequenceModel {
+ public:
+  Classifier(const nn::Builder& build, const ModelSettings& settings, const data::Description& description)
+      : SequenceModel(build, settings, description, Reads::sequences) {}
+
+ protected:
+  ops::Loss target_loss(Context& context, const Variable& output, const data::Batch& batch) override {
+    return ops::cross_entropy(context, output, batch.targets,
+                              {.class_weights = class_weights(context),
+                               .row_weights = batch.weights.defined() ? batch.weights.converted(context.dtype) : Tensor(),
+                               .label_smoothing = context.mode == Mode::train ? settings().label_smoothing : 0});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Model> make_classifier(const nn::Builder& build, const ModelSettings& settings, const data::Description& description) {
+  return std::make_unique<Classifier>(build, settings, description);
+}
+
+}  // namespace tapeformer::models

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/encoder.h"
+
+#include <numeric>
+
+namespace tapeformer::models {
+namespace {
+
+struct Counter : nn::Visitor {
+  int64_t parameters = 0;
+  void parameter(Parameter& p) override { parameters += p.value.count(); }
+};
+
+}  // namespace
+
+Encoder::Encoder(const nn::Builder& build, const ModelSettings& s, const data::Description& d)
+    : settings_(s), embedding_(build, "embedding", s, d) {
+  for (int i = 0; i < s.layers; ++i)
+    blocks_.push_back(std::make_unique<EncoderBlock>(build, fmt::format("encoder.layers.{}", i), s, i, d.max_length));
+  if (s.norm_position == NormPosition::pre) final_norm_.emplace(build, "encoder.final_norm", s.dim, s.norm.back(), s.batch_norm);
+}
+
+Encoder::Output Encoder::forward(Context& context, const data::Batch& batch) {
+  Output out{embedding_.forward(context, batch), {}};
+  for (auto& block : blocks_) out.x = block->forward(context, out.x, batch.packing, out.auxiliary);
+  if (final_norm_) out.x = final_norm_->forward(context, out.x);
+  return out;
+}
+
+void Encoder::visit(nn::Visitor& visitor) {
+  embedding_.visit(visitor);
+  for (auto& block : blocks_) block->visit(visitor);
+  if (final_norm_) final_norm_->visit(visitor);
+}
+
+void Encoder::after_update(Context& context) {
+  for (auto& block : blocks_) block->after_update(context);
+}
+
+int Encoder::prepare_inference() {
+  int folded = 0;
+  for (auto& block : blocks_) folded += block->prepare_inference();
+  return folded;
+}
+
+std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& lengths) const {
+  const double rows = std::accumulate(lengths.begin(), lengths.end(), 0.0), c = static_cast<double>(settings_.dim);
+  const double f = static_cast<double>(settings_.feed_forward.dim);
+  std::vector<nn::Cost> parts;
+  Counter embedding;
+  const_cast<Embedding&>(embedding_).visit(embedding);
+  const double entrance = embedding_.forward_flops(static_cast<int64_t>(rows));
+  parts.push_back({"embedding", embedding.parameters, entrance, 2 * entrance, 4 * rows * c});
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    Counter block;
+    blocks_[i]->visit(block);
+    const AttentionCost a = blocks_[i]->attention().cost(lengths);
+    const double products = 2 * rows * (4 * c * c + 2 * c * f);
+    // Kept: qkv, the attention's output, the stream after each half, what enters the activation.
+    parts.push_back({fmt::format("encoder.layers.{}", i), block.parameters, products + a.forward_flops, 2 * products + a.backward_flops,
+                     4 * rows * (6 * c + f) + a.saved_bytes});
+  }
+  return parts;
+}
+
+}  // namespace tapeformer::models

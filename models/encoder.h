@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Transformer encoder: embedding, layers, and with pre-norm one more norm at the end.
+#pragma once
+#include "framework/nn/model.h"
+#include "models/embedding.h"
+#include "models/encoder_block.h"
+
+namespace tapeformer::models {
+
+class Encoder {
+ public:
+  Encoder(const nn::Builder&, const ModelSettings&, const data::Description&);
+  struct Output {
+    Variable x;  // [T,C]
+    std::vector<ops::Loss> auxiliary;
+  };
+  Output forward(Context&, const data::Batch&);
+  void visit(nn::Visitor&);
+  void after_update(Context&);
+  int prepare_inference();
+  std::vector<nn::Cost> cost(const std::vector<int32_t>& lengths) const;
+  EncoderBlock& block(int layer) { return *blocks_[static_cast<size_t>(layer)]; }
+  int layers() const { return static_cast<int>(blocks_.size()); }
+
+ private:
+  ModelSettings settings_;
+  Embedding embedding_;
+  std::vector<std::unique_ptr<EncoderBlock>> blocks_;
+  std::optional<nn::Norm> final_norm_;
+};
+
+}  // namespace tapeformer::models

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// One encoder layer: attention and feed-forward, each with its norm (before or after) and its residual.
+#pragma once
+#include <memory>
+
+#include "models/settings.h"
+
+namespace tapeformer::models {
+
+class EncoderBlock {
+ public:
+  EncoderBlock(const nn::Builder&, const std::string& name, const ModelSettings&, int layer, int64_t max_length);
+  // x [T,C] -> [T,C]; auxiliary losses are appended.
+  Variable forward(Context&, const Variable& x, const Packing&, std::vector<ops::Loss>& auxiliary);
+  void visit(nn::Visitor&);
+  void after_update(Context& context) { attention_->after_update(context); }
+  // Folds a BatchNorm before a half-layer into its first product; the number of layers that went away.
+  int prepare_inference();
+  Attention& attention() { return *attention_; }
+  const Attention& attention() const { return *attention_; }
+
+ private:
+  std::string name_;
+  NormPosition position_;
+  double dropout_;
+  nn::Norm attention_norm_, feed_forward_norm_;
+  std::unique_ptr<Attention> attention_;
+  nn::FeedForward feed_forward_;
+};
+
+}  // namespace tapeformer::models

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `model` section of a config.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "framework/config/section.h"
+#include "framework/kernels/pooling.h"
+#include "framework/nn/feed_forward.h"
+#include "framework/nn/norm.h"
+#include "models/attention/attention.h"
+
+namespace tapeformer::models {
+
+enum class NormPosition : uint8_t { pre, post };
+enum class PositionType : uint8_t { learned, sinusoidal, none };
+
+struct ModelSettings {
+  int64_t dim = 64;
+  int layers = 2;
+  double dropout = 0.1;  // of the embedding and the residual branches
+  nn::FeedForwardSettings feed_forward{.dim = 128, .activation = Activation::gelu, .dropout = 0.1};
+  std::vector<nn::NormType> norm;  // [layers]
+  NormPosition norm_position = NormPosition::pre;
+  nn::BatchNormSettings batch_norm;
+  PositionType position = PositionType::learned;
+  std::vector<size_t> attention;                          // [layers], indices into attention_variants()
+  std::vector<std::shared_ptr<const void>> own_settings;  // [variants]
+  int heads = 4;
+  double attention_dropout = 0;
+  Pooling pooling = Pooling::mean;
+  int64_t head_hidden = 0;  // 0: the head is one linear layer
+  double head_dropout = 0;
+  double label_smoothing = 0;
+};
+
+ModelSettings read_model_settings(config::Section root);
+
+}  // namespace tapeformer::models
