@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run's state to and from a checkpoint: parameters, buffers, optimiser slots, averages, counters, and what prediction needs of the data.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "framework/data/dataset.h"
+#include "framework/io/checkpoint_file.h"
+#include "framework/nn/visitor.h"
+#include "framework/optim/averaging.h"
+#include "framework/optim/optimizer.h"
+#include "framework/train/state.h"
+
+namespace tapeformer::train {
+
+// The parts of a run that a checkpoint holds; the trainer owns them.
+struct RunParts {
+  nn::ModelState* model = nullptr;
+  optim::Optimizer* optimizer = nullptr;    // null when only a model is loaded
+  optim::Averaging* averaging = nullptr;
+  RunState* state = nullptr;
+  const data::Description* description = nullptr;
+  std::string resolved_config, user_config, overrides;
+  uint64_t seed = 0;
+};
+
+io::Checkpoint to_checkpoint(const RunParts&);
+
+// Fills all parts; Error(checkpoint) with the whole list of differences when names or shapes do not agree.
+void restore_run(const io::Checkpoint&, const std::string& file, const RunParts&);
+
+enum class Weights : uint8_t { raw, averaged };
+// Fills parameters and buffers only. Averaged weights must be in the file.
+void restore_model(const io::Checkpoint&, const std::string& file, nn::ModelState&, Weights);
+bool has_averages(const io::Checkpoint&);
+
+struct TakeCounts {
+  int64_t taken = 0, left_in_file = 0, left_as_initialised = 0;
+};
+// Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern (with *)
+// takes the names that match it and refuses a match of another shape.
+TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::ModelState&, const std::string& pattern);
+
+data::Description description_of(const io::Checkpoint&, const std::string& file);
+int64_t step_of(const io::Checkpoint&);
+RunState state_of(const io::Checkpoint&, const std::string& file);
+
+}  // namespace tapeformer::train

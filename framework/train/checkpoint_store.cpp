@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/checkpoint_store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace tapeformer::train {
+namespace fs = std::filesystem;
+namespace {
+
+// The N of step-N.h5, or -1.
+int64_t step_of_name(const std::string& name) {
+  constexpr std::string_view prefix = "step-", suffix = ".h5";
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size()) return -1;
+  const char* begin = name.data() + prefix.size();
+  const char* end = name.data() + name.size() - suffix.size();
+  int64_t step = -1;
+  const auto [at, error] = std::from_chars(begin, end, step);
+  return error == std::errc() && at == end && *begin != '-' ? step : -1;
+}
+
+int64_t best_step_of(const io::Checkpoint& c) {
+  const auto control = c.attributes.find("/control");
+  if (control == c.attributes.end()) return -1;
+  const auto at = control->second.find("best_step");
+  const auto* step = at == control->second.end() ? nullptr : std::get_if<int64_t>(&at->second);
+  return step ? *step : -1;
+}
+
+}  // namespace
+
+fs::path CheckpointStore::file_of(int64_t step) const { return directory_ / fmt::format("step-{:08}.h5", step); }
+
+std::vector<int64_t> CheckpointStore::steps() const {
+  std::set<int64_t> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+    const int64_t step = step_of_name(entry.path().filename().string());
+    if (step >= 0 && !entry.is_symlink() && entry.is_regular_file() && entry.path() == file_of(step)) found.insert(step);
+  }
+  return {found.begin(), found.end()};
+}
+
+fs::path CheckpointStore::last(Log& log) const {
+  const std::vector<int64_t> all = steps();
+  for (auto step = all.rbegin(); step != all.rend(); ++step) {
+    const std::string reason = io::why_not_whole(file_of(*step));
+    if (reason.empty()) return file_of(*step);
+    log.warn("{}: {}; going back to the checkpoint before it", file_of(*step).string(), reason);
+  }
+  fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`", directory_.string());
+}
+
+fs::path CheckpointStore::best_or_last(Log& log) const {
+  const fs::path newest = last(log);
+  const int64_t best = best_step_of(io::read_checkpoint(newest));
+  if (best < 0) return newest;
+  const std::string reason = io::why_not_whole(file_of(best));
+  if (reason.empty()) return file_of(best);
+  log.warn("the best checkpoint {} is not usable: {}; using {}", file_of(best).string(), reason, newest.string());
+  return newest;
+}
+
+void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64_t keep_last, int64_t best_step) const {
+  io::write_checkpoint(file_of(step), checkpoint);
+  link("last.h5", step);
+  if (best_step >= 0) link("best.h5", best_step);
+  if (keep_last < 0) return;
+  const std::vector<int64_t> all = steps();
+  const int64_t removable = static_cast<int64_t>(all.size()) - keep_last;
+  for (int64_t i = 0; i < removable; ++i) {
+    const int64_t old = all[static_cast<size_t>(i)];
+    std::error_code ignored;
+    if (old != best_step && old != step) fs::remove(file_of(old), ignored);
+  }
+}
+
+void CheckpointStore::supersede_after(int64_t step) const {
+  for (const int64_t s : steps()) {
+    if (s <= step) continue;
+    fs::create_directories(directory_ / "superseded");
+    fs::rename(file_of(s), directory_ / "superseded" / file_of(s).filename());
+  }
+}
+
+void CheckpointStore::remove_temporaries() const {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const size_t mark = name.find(".h5.tmp-");
+    if (mark != std::string::npos && step_of_name(name.substr(0, mark + 3)) >= 0) found.push_back(entry.path());
+  }
+  for (const fs::path& f : found) fs::remove(f, ignored);
+}
+
+void CheckpointStore::link(const char* name, int64_t step) const {
+  std::error_code ignored;
+  const fs::path aside = directory_ / (std::string(name) + ".new");
+  fs::remove(aside, ignored);
+  fs::create_symlink(file_of(step).filename(), aside, ignored);
+  if (!ignored) fs::rename(aside, directory_ / name, ignored);
+}
+
+}  // namespace tapeformer::train

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoints directory of a run: names by step, the newest whole one, the best one, what is pruned. The links last.h5 and best.h5 are for
+// people and never read.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "framework/core/log.h"
+#include "framework/io/checkpoint_file.h"
+
+namespace tapeformer::train {
+
+class CheckpointStore {
+ public:
+  explicit CheckpointStore(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  std::filesystem::path file_of(int64_t step) const;
+  // Steps with a file, ascending; strangers are left alone.
+  std::vector<int64_t> steps() const;
+  // The newest file that is whole; says which newer ones are not. Error(checkpoint) when there is none.
+  std::filesystem::path last(Log&) const;
+  // The best file according to the newest whole one, or that one itself where there is no best.
+  std::filesystem::path best_or_last(Log&) const;
+  // Writes, then removes what is neither among the newest `keep_last` (-1: all) nor the best. best_step < 0: there is none.
+  void save(const io::Checkpoint&, int64_t step, int64_t keep_last, int64_t best_step) const;
+  // Moves files newer than `step` to superseded/.
+  void supersede_after(int64_t step) const;
+  // Removes temporary files of a save that was killed.
+  void remove_temporaries() const;
+
+ private:
+  void link(const char* name, int64_t step) const;
+  std::filesystem::path directory_;
+};
+
+}  // namespace tapeformer::train

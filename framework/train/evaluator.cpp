@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/evaluator.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "framework/kernels/cross_entropy.h"
+#include "framework/nn/batch_norm.h"
+
+namespace tapeformer::train {
+namespace {
+
+// Calls body(batch) for consecutive batches of a part; false when it was cancelled.
+bool for_each_batch(const data::Dataset& dataset, data::Part part, const EvaluationSettings& s, const std::function<void(const data::Batch&)>& body) {
+  const int64_t n = dataset.size(part);
+  std::vector<int64_t> indices;
+  for (int64_t first = 0; first < n; first += s.batch_size) {
+    if (s.cancelled && s.cancelled()) return false;
+    indices.resize(static_cast<size_t>(std::min(s.batch_size, n - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    body(data::read_batch(dataset, part, indices));
+  }
+  return true;
+}
+
+// The buffers' contents, put back at the end of a scope.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(nn::Model& model) {
+    model.visit(state_);
+    for (const nn::Buffer* b : state_.buffers) copies_.push_back(b->value.clone());
+  }
+  ~KeptBuffers() {
+    for (size_t i = 0; i < copies_.size(); ++i) state_.buffers[i]->value.copy_from(copies_[i]);
+  }
+  KeptBuffers(const KeptBuffers&) = delete;
+  KeptBuffers& operator=(const KeptBuffers&) = delete;
+
+ private:
+  nn::ModelState state_;
+  std::vector<Tensor> copies_;
+};
+
+template <class T>
+Correct count(const Tensor& logits, const int32_t* targets) {
+  Correct out;
+  const auto rows = logits.matrix<T>();
+  for (int64_t r = 0; r < rows.rows; ++r) {
+    if (targets[r] == kernels::ignored_target) continue;
+    ++out.targets;
+    out.correct += std::max_element(rows.row(r), rows.row(r) + rows.columns) - rows.row(r) == targets[r];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<double> Evaluation::value(std::string_view metric) const {
+  for (const Metric& m : values)
+    if (m.name == metric) return m.value;
+  return std::nullopt;
+}
+
+std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& dataset, data::Part part, const EvaluationSettings& s) {
+  const data::Description& description = dataset.description();
+  const bool regression = description.task == data::Task::regression;
+  Evaluation out;
+  if (!regression) out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
+  RegressionMetrics numbers(regression ? static_cast<int>(description.outputs()) : 1);
+  MeanLoss loss;
+  std::optional<KeptBuffers> kept;
+  if (s.batchnorm == BatchNormSource::batch) kept.emplace(model);
+  const Mode mode = s.batchnorm == BatchNormSource::batch ? Mode::calibrate : Mode::evaluate;
+  const bool whole = for_each_batch(dataset, part, s, [&](const data::Batch& batch) {
+    Context context{.on = s.on, .tape = nullptr, .mode = mode, .dtype = s.dtype};
+    const Variable output = model.forward(context, batch);
+    const ops::Loss sum = model.loss(context, output, batch);
+    loss.add(sum.sum.value.dtype() == Dtype::f32 ? sum.sum.value.data<float>()[0] : sum.sum.value.data<double>()[0], sum.count);
+    if (regression) numbers.add(output.value, batch.targets);
+    else out.classes->add(output.value, batch.targets);
+    out.samples += batch.packing.sequences();
+    out.tokens += batch.packing.rows();
+  });
+  if (!whole) return std::nullopt;
+  out.values = regression ? numbers.values() : out.classes->values();
+  out.values.insert(out.values.begin(), {"loss", loss.mean()});
+  return out;
+}
+
+int64_t recalibrate(nn::Model& model, const data::Dataset& dataset, const EvaluationSettings& s) {
+  nn::ModelState state;
+  model.visit(state);
+  for (const nn::Buffer* b : state.buffers)
+    for (const char* of_batch_norm : {".running_mean", ".running_var", ".num_batches_tracked"})
+      if (b->name.ends_with(of_batch_norm)) b->value.fill_zero();  // the first batch of a calibration replaces what is there
+  int64_t batches = 0;
+  for_each_batch(dataset, data::Part::train, s, [&](const data::Batch& batch) {
+    Context context{.on = s.on, .tape = nullptr, .mode = Mode::calibrate, .dtype = s.dtype};
+    model.forward(context, batch);
+    ++batches;
+  });
+  return batches;
+}
+
+Correct count_correct(const Tensor& logits, const Tensor& targets) {
+  const int32_t* t = targets.data<int32_t>();
+  return logits.dtype() == Dtype::f32 ? count<float>(logits, t) : count<double>(logits, t);
+}
+
+}  // namespace tapeformer::train

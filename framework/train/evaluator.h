@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// One pass over a part of the data without learning: loss and metrics. It leaves the model as it was.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "framework/data/dataset.h"
+#include "framework/nn/model.h"
+#include "framework/train/metrics.h"
+#include "framework/train/settings.h"
+
+namespace tapeformer::train {
+
+struct EvaluationSettings {
+  Execution on;
+  Dtype dtype = Dtype::f32;
+  int64_t batch_size = 32;
+  BatchNormSource batchnorm = BatchNormSource::running;  // running, or batch: each batch's own statistics
+  std::function<bool()> cancelled;                       // asked between batches
+};
+
+struct Evaluation {
+  std::vector<Metric> values;  // loss first
+  std::optional<ClassificationMetrics> classes;
+  int64_t samples = 0, tokens = 0;
+  std::optional<double> value(std::string_view metric) const;
+};
+
+// Nothing when it was cancelled.
+std::optional<Evaluation> evaluate(nn::Model&, const data::Dataset&, data::Part, const EvaluationSettings&);
+
+// Replaces the running statistics of every BatchNorm by the average over one pass through the training part; the number of batches.
+int64_t recalibrate(nn::Model&, const data::Dataset&, const EvaluationSettings&);
+
+// Rows whose largest output is their target, of those that have one.
+struct Correct {
+  int64_t correct = 0, targets = 0;
+};
+Correct count_correct(const Tensor& logits, const Tensor& targets);
+
+}  // namespace tapeformer::train

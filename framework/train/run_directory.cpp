@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/run_directory.h"
+
+#include <fcntl.h>
+
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "framework/io/file_system.h"
+#include "framework/io/lock_file.h"
+
+namespace tapeformer::train {
+namespace fs = std::filesystem;
+namespace {
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
+  return text;
+}
+
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", path.string(), error.message());
+}
+
+// True when there is anything but the lock of a start that never got further.
+bool holds_files(const fs::path& path) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error))
+    if (entry.path().filename() != "LOCK") return true;
+  return false;
+}
+
+fs::path free_name(const fs::path& path) {
+  const std::string base = (path.has_filename() ? path : path.parent_path()).string() + ".old-" + time_stamp();
+  fs::path name = base;
+  for (int i = 2; fs::exists(name); ++i) name = fmt::format("{}-{}", base, i);
+  return name;
+}
+
+std::string read_all(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// The number after `"step":` in a line of metrics.jsonl, or the second column of epochs.csv; -1 when there is none.
+int64_t step_of_line(std::string_view line, bool json) {
+  constexpr std::string_view key = "\"step\":";
+  const size_t at = json ? line.find(key) : line.find(',');
+  if (at == std::string_view::npos) return -1;
+  const char* begin = line.data() + at + (json ? key.size() : 1);
+  int64_t step = -1;
+  return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc() ? step : -1;
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(fs::path path, std::unique_ptr<io::LockFile> lock)
+    : path_(std::move(path)), lock_(std::move(lock)), checkpoints_(path_ / "checkpoints") {}
+RunDirectory::~RunDirectory() = default;
+RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
+
+RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
+  if (fs::exists(path) && !fs::is_directory(path)) fail(ExitCode::resource, "{}: is a file; name a directory for the run", path.string());
+  if (fs::exists(path) && holds_files(path)) {
+    if (existing == Existing::refuse)
+      fail(ExitCode::resource,
+           "{}: is not empty; go on with `tapeformer train --resume {}`, name another directory, or add --overwrite (moves it aside)", path.string(),
+           path.string());
+    const io::LockFile nobody_else(path / "LOCK", "tapeformer train --overwrite");  // a run that is going on is not moved
+    fs::rename(path, free_name(path));
+  }
+  make_directory(path);
+  auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
+  // Two starts may both have found it empty: the second to get the lock finds the first one's files.
+  if (holds_files(path)) fail(ExitCode::resource, "{}: another run has just started here; name another directory", path.string());
+  make_directory(path / "checkpoints");
+  return RunDirectory(path, std::move(lock));
+}
+
+RunDirectory RunDirectory::open(const fs::path& path) {
+  if (!is_run_directory(path)) fail(ExitCode::usage, "{}: is not a run directory (it has no checkpoints/)", path.string());
+  auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
+  RunDirectory run(path, std::move(lock));
+  run.checkpoints_.remove_temporaries();
+  return run;
+}
+
+void RunDirectory::write(const fs::path& name, std::string_view bytes) const {
+  make_directory((path_ / name).parent_path());
+  write_whole(path_ / name, bytes);
+}
+
+void RunDirectory::append(const fs::path& name, std::string_view text) const {
+  io::OpenFile out(io::file_system(), path_ / name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666, ExitCode::resource);
+  out.write(text);
+  out.close();
+}
+
+void RunDirectory::cut_logs_after(int64_t step) const {
+  for (const char* name : {"metrics.jsonl", "epochs.csv"}) {
+    if (!fs::exists(path_ / name)) continue;
+    const bool json = std::string_view(name) == "metrics.jsonl";
+    const std::string all = read_all(path_ / name);
+    std::string kept;
+    for (size_t at = 0; at < all.size();) {
+      const size_t end = all.find('\n', at);
+      if (end == std::string::npos) break;  // torn by a kill
+      const std::string_view line(all.data() + at, end - at);
+      const bool header = !json && at == 0;
+      const int64_t found = step_of_line(line, json);
+      if (header || (found >= 0 && found <= step)) kept.append(line).push_back('\n');
+      at = end + 1;
+    }
+    if (kept != all) write(name, kept);
+  }
+}
+
+void write_whole(const fs::path& file, std::string_view bytes) {
+  const fs::path aside = file.string() + ".new";
+  io::OpenFile out(io::file_system(), aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666, ExitCode::resource);
+  out.write(bytes);
+  out.close();
+  std::error_code error;
+  fs::rename(aside, file, error);
+  if (error) fail(ExitCode::resource, "{}: cannot rename: {}", aside.string(), error.message());
+}
+
+bool is_run_directory(const fs::path& path) { return fs::is_directory(path / "checkpoints"); }
+
+}  // namespace tapeformer::train

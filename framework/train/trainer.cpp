@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+
+#include "framework/core/buffer.h"
+
+namespace tapeformer::train {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+data::Sampler make_sampler(const TrainSettings& s, const data::Dataset& dataset) {
+  return data::Sampler({.seed = s.seed, .shuffle = s.shuffle, .batch_size = s.batch_size, .batch_tokens = s.batch_tokens},
+                       dataset.size(data::Part::train), [&dataset](int64_t i) { return dataset.length(data::Part::train, i); });
+}
+
+// Updates that the duration's epochs make: epochs of token batches differ, so whole ones are walked.
+std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& sampler) {
+  if (s.batch_tokens == 0 || !s.duration.epochs) return s.duration.total_updates(sampler.batches_per_epoch(0));
+  int64_t total = 0;
+  double left = *s.duration.epochs;
+  for (int64_t epoch = 0; left > 0; ++epoch, left -= 1) total += static_cast<int64_t>(std::ceil(std::min(1.0, left) * static_cast<double>(sampler.batches_per_epoch(epoch))));
+  return s.duration.updates ? std::min(total, *s.duration.updates) : total;
+}
+
+void add(RunState::Sums& sums, const UpdateResult& r) {
+  sums.loss += r.loss;
+  sums.count += r.count;
+  sums.correct += static_cast<double>(r.correct);
+  sums.targets += static_cast<double>(r.targets);
+  sums.samples += r.samples;
+  sums.tokens += r.tokens;
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts)
+    : parts_(std::move(parts)),
+      updater_(parts_.settings, parts_.model, parts_.dataset, parts_.on),
+      sampler_(make_sampler(parts_.settings, parts_.dataset)),
+      total_(updates_in(parts_.settings, sampler_)),
+      began_(now()),
+      last_eval_time_(began_),
+      last_save_time_(began_) {}
+
+void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file) {
+  RunParts run{.model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &state_};
+  restore_run(checkpoint, file, run);
+  sampler_.seek(state_.position);
+  seconds_before_ = state_.seconds;
+  steps_before_ = state_.step;
+  tokens_before_ = state_.tokens_seen;
+  samples_before_ = state_.samples_seen;
+  saved_step_ = state_.step;
+  rate_ = optim::rate(parts_.settings.schedule, parts_.settings.optimizer.rate, std::max<int64_t>(1, state_.step), total_.value_or(1));
+}
+
+double Trainer::seconds() const { return seconds_before_ + now() - began_; }
+
+bool Trainer::complete() const {
+  const auto& limit = parts_.settings.duration.seconds;
+  return state_.stopped_early || (total_ && state_.step >= *total_) || (limit && seconds() >= *limit);
+}
+
+ExitCode Trainer::run() {
+  if (complete()) return ExitCode::done;
+  log_.emplace(parts_.run, parts_.settings.tensorboard, state_.step > 0 ? state_.step : -1);
+  ExitCode outcome = ExitCode::done;
+  evaluate_if_due();  // one that a signal cut short in the sitting before
+  while (!complete()) {
+    if (const int signal = parts_.signals.stop_signal()) {
+      outcome = signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+      break;
+    }
+    if (parts_.max_seconds && now() - began_ >= *parts_.max_seconds) {
+      outcome = ExitCode::time_limit;
+      break;
+    }
+    if (parts_.signals.take_save_request()) save();
+    one_update();
+  }
+  if (outcome == ExitCode::done && state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0) evaluate_now();
+  if (saved_step_ != state_.step) save();
+  parts_.progress.end();
+  return outcome;
+}
+
+void Trainer::one_update() {
+  const std::vector<int64_t> samples = sampler_.next();
+  const UpdateResult result = updater_.update(state_.step + 1, total_.value_or(1), samples);
+  if (!result.not_finite.empty()) handle_nonfinite(result);
+  ++state_.step;
+  state_.position = sampler_.position();
+  state_.samples_seen += result.samples;
+  state_.tokens_seen += result.tokens;
+  if (result.not_finite.empty()) {
+    state_.skips_in_a_row = 0;
+    state_.gradient_norm = result.gradient_norm;
+    add(state_.window, result);
+    add(state_.epoch, result);
+  }
+  after_update(result);
+}
+
+void Trainer::after_update(const UpdateResult& result) {
+  rate_ = result.rate;
+  show_progress(result);
+  if (state_.step % parts_.settings.log_every == 0) {
+    log_->train_line(state_, result);
+    state_.window = {};
+  }
+  evaluate_if_due();
+  if (due(parts_.settings.checkpoint_every, last_save_time_) && saved_step_ != state_.step) save();
+}
+
+// Epochs are counted at their ends; part of an epoch is a fixed number of updates.
+bool Trainer::due(const Duration& every, double& last_time) const {
+  if (state_.step == 0) return false;
+  if (every.updates && state_.step % *every.updates == 0) return true;
+  if (every.epochs) {
+    const double n = *every.epochs;
+    if (n >= 1 && end_of_epoch() && state_.position.epoch % static_cast<int64_t>(n) == 0) return true;
+    if (n < 1 && state_.step % std::max<int64_t>(1, static_cast<int64_t>(std::ceil(n * static_cast<double>(sampler_.batches_per_epoch(0))))) == 0) return true;
+  }
+  if (every.seconds && now() - last_time >= *every.seconds) {
+    last_time = now();
+    return true;
+  }
+  return false;
+}
+
+void Trainer::evaluate_if_due() {
+  if (state_.step == 0) return;
+  const bool pending = state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0;
+  if (pending && due(parts_.settings.eval_every, last_eval_time_) && !evaluate_now()) return;  // the next sitting does it
+  if (end_of_epoch() && state_.epoch.samples > 0) {
+    log_->epoch_row(state_, rate_, last_evaluation_ && state_.evaluated_step == state_.step ? &*last_evaluation_ : nullptr);
+    state_.epoch = {};
+  }
+}
+
+bool Trainer::evaluate_now() {
+  const TrainSettings& s = parts_.settings;
+  std::optional<Evaluation> evaluation;
+  {
+    std::optional<optim::AveragedWeights> averaged;
+    if (updater_.averaging().active(state_.step)) averaged.emplace(updater_.averaging(), updater_.model_state().parameters);
+    evaluation = evaluate(parts_.model, parts_.dataset, data::Part::valid,
+                          {.on = parts_.on,
+                           .dtype = s.dtype,
+                           .batch_size = s.eval_batch_size > 0 ? s.eval_batch_size : s.batch_size,
+                           .batchnorm = s.eval_batchnorm,
+                           .cancelled = [this] { return parts_.signals.stop_signal() != 0; }});
+  }
+  if (evaluation) judge(*evaluation);
+  return evaluation.has_value();
+}
+
+// Keeps the best and counts the patience; the first of equals stays, and an undefined value is never better.
+void Trainer::judge(const Evaluation& evaluation) {
+  const TrainSettings& s = parts_.settings;
+  const auto value_of = [&](const std::string& metric) { return evaluation.value(std::string_view(metric).substr(metric.find('/') + 1)); };
+  const auto better = [](const std::string& metric, double value, double than, double by) {
+    return std::isnan(than) || (higher_is_better(metric.substr(metric.find('/') + 1)) ? value > than + by : value < than - by);
+  };
+  state_.evaluated_step = state_.step;
+  last_evaluation_ = evaluation;
+  log_->evaluation_line(state_, data::Part::valid, evaluation);
+  bool improved = false;
+  if (!s.best.empty())
+    if (const auto value = value_of(s.best); value && std::isfinite(*value) && better(s.best, *value, state_.best_value, 0)) {
+      state_.best_value = *value;
+      state_.best_step = state_.step;
+      improved = true;
+    }
+  if (s.early_stopping.patience > 0) {
+    const auto value = value_of(s.early_stopping.metric);
+    if (value && std::isfinite(*value) && better(s.early_stopping.metric, *value, state_.stopping_best, s.early_stopping.min_delta)) {
+      state_.stopping_best = *value;
+      state_.stopping_wait = 0;
+    } else if (++state_.stopping_wait >= s.early_stopping.patience) {
+      state_.stopped_early = true;
+    }
+  }
+  std::string text;
+  for (const Metric& m : evaluation.values)
+    text += fmt::format("  {} {}", m.name, m.value ? fmt::format("{:.4f}", *m.value) : "undefined");
+  parts_.progress.clear();
+  parts_.log.info("step {} epoch {} valid:{}{}", state_.step, state_.position.epoch, text, improved ? "  (best)" : "");
+  if (state_.stopped_early) parts_.log.info("no improvement of {} in {} evaluations: stopping early", s.early_stopping.metric, s.early_stopping.patience);
+  if (improved) save();
+}
+
+void Trainer::save() {
+  state_.seconds = seconds();
+  const RunParts run{.model = &updater_.model_state(),
+                     .optimizer = &updater_.optimizer(),
+                     .averaging = &updater_.averaging(),
+                     .state = &state_,
+                     .description = &parts_.dataset.description(),
+                     .resolved_config = parts_.resolved_config,
+                     .user_config = parts_.user_config,
+                     .overrides = parts_.overrides,
+                     .seed = parts_.settings.seed};
+  parts_.run.checkpoints().save(to_checkpoint(run), state_.step, parts_.settings.keep_last, state_.best_step);
+  saved_step_ = state_.step;
+  last_save_time_ = now();
+}
+
+void Trainer::handle_nonfinite(const UpdateResult& result) {
+  const TrainSettings& s = parts_.settings;
+  ++state_.skips;
+  ++state_.skips_in_a_row;
+  parts_.progress.clear();
+  if (s.on_nonfinite == OnNonfinite::stop || state_.skips_in_a_row > s.max_skips)
+    fail(ExitCode::nonfinite, "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, look at these rows, or set train.on_nonfinite to skip",
+         result.not_finite, state_.skips_in_a_row > 1 ? fmt::format("{} in a row; ", state_.skips_in_a_row) : "");
+  if (s.on_nonfinite == OnNonfinite::rollback && !parts_.run.checkpoints().steps().empty()) {
+    const auto file = parts_.run.checkpoints().last(parts_.log);
+    RunState of_the_file;  // weights, moments and averages go back; the position in the data does not
+    RunParts run{.model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &of_the_file};
+    restore_run(io::read_checkpoint(file), file.string(), run);
+    parts_.log.warn("not finite at {}: back to the weights of {}", result.not_finite, file.string());
+    return;
+  }
+  parts_.log.warn("not finite at {}: the update is skipped", result.not_finite);
+}
+
+void Trainer::show_progress(const UpdateResult& r) {
+  ProgressState p;
+  p.update = state_.step;
+  if (total_) p.fraction = static_cast<double>(state_.step) / static_cast<double>(*total_);
+  if (r.count > 0) p.loss = r.loss / r.count;
+  if (r.targets > 0) p.metric = static_cast<double>(r.correct) / static_cast<double>(r.targets);
+  const double sitting = std::max(1e-9, now() - began_);
+  const double done_here = static_cast<double>(state_.step - steps_before_);
+  p.tokens_per_second = static_cast<double>(state_.tokens_seen - tokens_before_) / sitting;
+  p.samples_per_second = static_cast<double>(state_.samples_seen - samples_before_) / sitting;
+  if (total_ && done_here > 0) p.seconds_left = static_cast<double>(*total_ - state_.step) * sitting / done_here;
+  p.rate = r.rate;
+  p.gradient_norm = r.gradient_norm;
+  p.peak_bytes = allocator_statistics().peak_bytes;
+  parts_.progress.show(p);
+}
+
+}  // namespace tapeformer::train

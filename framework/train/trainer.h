@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: take the next batch, update, log, evaluate, save, until the duration, a limit or a signal ends it.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "framework/train/checkpoint.h"
+#include "framework/train/run_log.h"
+#include "framework/train/signals.h"
+#include "framework/train/update.h"
+
+namespace tapeformer::train {
+
+struct TrainerParts {
+  const TrainSettings& settings;
+  nn::Model& model;
+  const data::Dataset& dataset;
+  RunDirectory& run;
+  Execution on;
+  Log& log;
+  ProgressWriter& progress;
+  SignalWatch& signals;
+  std::string resolved_config, user_config, overrides;
+  std::optional<double> max_seconds;  // of this sitting, then ExitCode::time_limit
+};
+
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts);
+  // Goes on from a checkpoint; call before run().
+  void restore(const io::Checkpoint&, const std::string& file);
+  // done, time_limit, interrupted or terminated; throws Error(nonfinite) by the policy. A run that is complete returns done and writes nothing.
+  ExitCode run();
+
+  const RunState& state() const { return state_; }
+  // Updates in all, for schedules and progress; nothing where only a time limits the run.
+  std::optional<int64_t> total_updates() const { return total_; }
+  bool complete() const;
+  nn::ModelState& model_state() { return updater_.model_state(); }
+
+ private:
+  void one_update();
+  void after_update(const UpdateResult&);
+  void evaluate_if_due();
+  // With the averaged weights where there are some; nothing when a signal cut it short.
+  bool evaluate_now();
+  void judge(const Evaluation&);
+  void save();
+  void handle_nonfinite(const UpdateResult&);
+  bool due(const Duration& every, double& last_time) const;
+  bool end_of_epoch() const { return state_.position.cursor == 0; }
+  void show_progress(const UpdateResult&);
+  double seconds() const;
+
+  TrainerParts parts_;
+  Updater updater_;
+  RunState state_;
+  data::Sampler sampler_;
+  std::optional<int64_t> total_;
+  std::optional<RunLog> log_;
+  std::optional<Evaluation> last_evaluation_;
+  double rate_ = 0;
+  double began_, seconds_before_ = 0;        // of this sitting on a steady clock; of the sittings before
+  double last_eval_time_, last_save_time_;
+  int64_t saved_step_ = -1;
+  int64_t steps_before_ = 0, tokens_before_ = 0, samples_before_ = 0;  // of the sittings before
+};
+
+}  // namespace tapeformer::train

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/update.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/optim/clipping.h"
+#include "framework/train/evaluator.h"
+
+namespace tapeformer::train {
+namespace {
+
+double scalar(const Tensor& t) { return t.dtype() == Dtype::f32 ? t.data<float>()[0] : t.data<double>()[0]; }
+
+template <class T>
+bool all_finite(const Tensor& t) {
+  const auto m = t.matrix<T>();
+  for (int64_t r = 0; r < m.rows; ++r)
+    for (int64_t c = 0; c < m.columns; ++c)
+      if (!std::isfinite(m.row(r)[c])) return false;
+  return true;
+}
+bool finite(const Tensor& t) { return t.dtype() == Dtype::f32 ? all_finite<float>(t) : all_finite<double>(t); }
+
+std::vector<Tensor> copies_of(const std::vector<nn::Buffer*>& buffers) {
+  std::vector<Tensor> copies;
+  for (const nn::Buffer* b : buffers) copies.push_back(b->value.clone());
+  return copies;
+}
+
+void put_back(const std::vector<Tensor>& copies, const std::vector<nn::Buffer*>& buffers) {
+  for (size_t i = 0; i < copies.size(); ++i) buffers[i]->value.copy_from(copies[i]);
+}
+
+std::string first_few(const std::vector<std::string>& all) {
+  const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), 8));
+  return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + shown, ", "), all.size() > 8 ? fmt::format(" and {} more", all.size() - 8) : "");
+}
+
+}  // namespace
+
+Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Dataset& dataset, const Execution& on)
+    : settings_(settings),
+      model_(model),
+      dataset_(dataset),
+      on_(on),
+      optimizer_(optim::make_optimizer(settings.optimizer)),
+      averaging_(settings.averaging) {
+  model_.visit(state_);
+}
+
+void Updater::backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result) {
+  const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
+  Tape tape(on_);
+  Context context{.on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+  const Variable output = model_.forward(context, batch);
+  const ops::Loss loss = model_.loss(context, output, batch);
+  result.loss += scalar(loss.sum.value);
+  result.count += loss.count;
+  result.samples += batch.packing.sequences();
+  result.tokens += batch.packing.rows();
+  if (batch.targets.dtype() == Dtype::i32) {
+    const Correct c = count_correct(output.value, batch.targets);
+    result.correct += c.correct;
+    result.targets += c.targets;
+  }
+  if (loss.sum.node != no_node) tape.backward(loss.sum);
+}
+
+UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vector<int64_t>& samples) {
+  UpdateResult result;
+  result.rate = optim::rate(settings_.schedule, settings_.optimizer.rate, step, total_updates);
+  const std::vector<Tensor> buffers = settings_.on_nonfinite == OnNonfinite::stop ? std::vector<Tensor>() : copies_of(state_.buffers);
+  for (const Parameter* p : state_.parameters) p->gradient.fill_zero();
+  const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
+  for (size_t first = 0; first < samples.size(); first += micro)
+    backward(step, {samples.begin() + static_cast<std::ptrdiff_t>(first), samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro))},
+             result);
+  const optim::GradientScale scale =
+      optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm);
+  result.gradient_norm = scale.norm;
+  if (!std::isfinite(result.loss) || !std::isfinite(scale.norm)) {
+    result.not_finite = diagnose(step, samples);
+    put_back(buffers, state_.buffers);
+    return result;
+  }
+  optimizer_->step(on_, step, result.rate, scale.scale, settings_.optimizer.clip_value, state_.parameters);
+  Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+  model_.after_update(context);
+  averaging_.update(on_, step, state_.parameters);
+  return result;
+}
+
+// Repeats the forward pass and looks at every layer's result: the first that is not finite, and the rows whose loss is not.
+std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples) {
+  const std::vector<std::string> gradients = optim::nonfinite_gradients(state_.parameters);
+  const std::vector<Tensor> buffers = copies_of(state_.buffers);
+  for (const Parameter* p : state_.parameters)
+    if (!finite(p->value)) return fmt::format("update {}: the parameter {} is not finite", step, p->name);
+  std::string tensor;
+  std::vector<std::string> rows;
+  const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
+  Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+  context.inspect = [&](std::string_view name, const Tensor& t) {
+    if (tensor.empty() && !finite(t)) tensor = name;
+  };
+  const Variable output = model_.forward(context, batch);
+  const ops::Loss loss = model_.loss(context, output, batch);
+  const bool per_sample = loss.per_row.count() == static_cast<int64_t>(samples.size());
+  for (int64_t r = 0; r < loss.per_row.count(); ++r)
+    if (!finite(loss.per_row.rows(r, 1)))
+      rows.push_back(fmt::format("{}", per_sample ? samples[static_cast<size_t>(r)] + 1 : batch.packing.row_samples()[static_cast<size_t>(r)] + 1));
+  put_back(buffers, state_.buffers);
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  std::string text = fmt::format("update {}: ", step);
+  if (!tensor.empty()) text += fmt::format("the first tensor that is not finite is the output of {}", tensor);
+  else if (!rows.empty()) text += "the loss is not finite";
+  else text += "the forward pass is finite, the gradient is not";
+  if (!rows.empty()) text += fmt::format("; training rows {}", first_few(rows));
+  if (!gradients.empty()) text += fmt::format("; gradients of {}", first_few(gradients));
+  return text;
+}
+
+}  // namespace tapeformer::train

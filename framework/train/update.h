@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update: the batch's micro-batches forward and backward, the gradient's size and clipping, the optimiser, the averages.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/data/dataset.h"
+#include "framework/nn/model.h"
+#include "framework/train/settings.h"
+
+namespace tapeformer::train {
+
+struct UpdateResult {
+  double loss = 0, count = 0;  // sum of the losses, and what it is divided by
+  int64_t correct = 0, targets = 0;
+  int64_t samples = 0, tokens = 0;
+  double gradient_norm = 0;  // of the mean loss, before clipping
+  double rate = 0;
+  std::string not_finite;  // what was not finite and in which rows; empty when the update was done
+};
+
+class Updater {
+ public:
+  Updater(const TrainSettings&, nn::Model&, const data::Dataset&, const Execution&);
+  // Does update `step` (from 1) on these samples of the training part. When the loss or a gradient is not finite nothing changes but, for the
+  // policy stop, BatchNorm's statistics.
+  UpdateResult update(int64_t step, int64_t total_updates, const std::vector<int64_t>& samples);
+
+  nn::ModelState& model_state() { return state_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  optim::Averaging& averaging() { return averaging_; }
+
+ private:
+  void backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result);
+  std::string diagnose(int64_t step, const std::vector<int64_t>& samples);
+
+  const TrainSettings& settings_;
+  nn::Model& model_;
+  const data::Dataset& dataset_;
+  Execution on_;
+  nn::ModelState state_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::Averaging averaging_;
+};
+
+}  // namespace tapeformer::train
