@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop anywhere and go on: from every step, with another number of threads, the run ends in the same bytes."""
+import os
+import re
+import shutil
+
+import h5py
+import xxhash
+
+from support import Workplace, check, finish
+
+STEPS = 12
+HARD = ["model.norm.type=batch_norm", "averaging.decay=0.9", "train.early_stopping.patience=50", "train.micro_batch_size=5", "checkpoint.every=1",
+        "eval.every=3"]
+
+
+def resume_everywhere(work, name, overrides):
+    work.train(name, *overrides)
+    for step in range(1, STEPS):
+        copy = f"{name}-{step}"
+        work.copy_as_killed(name, step, copy)
+        threads = (1, 2, 3, 8)[step % 4]
+        done = work.resume(copy, f"device.threads={threads}")
+        begun = re.search(r"training to step (\d+) from step (\d+)", done.stderr)
+        check(begun and begun.groups() == (str(STEPS), str(step)), f"resumed at the wrong step: {done.stderr}")
+        check(work.same(name, copy) is None, f"{name} from step {step} with {threads} threads: {work.same(name, copy)}")
+        shutil.rmtree(work.file(copy))
+
+
+def change_one_weight(file):
+    """Moves one weight by a millionth and makes the file whole again."""
+    with open(file, "rb") as source:
+        block, body = source.read(512), source.read()
+    with open(file + ".body", "wb") as out:
+        out.write(body)
+    with h5py.File(file + ".body", "r+") as h5:
+        h5["model/head.output.weight"][0, 0] += 1e-6
+    with open(file + ".body", "rb") as source:
+        body = source.read()
+    os.remove(file + ".body")
+    old = re.search(rb"[0-9a-f]{32}", block)
+    block = block.replace(old.group(0), xxhash.xxh3_128(body).hexdigest().encode())
+    with open(file, "wb") as out:
+        out.write(block + body)
+
+
+with Workplace() as work:
+    resume_everywhere(work, "hard", HARD)
+    resume_everywhere(work, "plain", ["checkpoint.every=1", "train.batch_size=7"])
+
+    work.copy_as_killed("plain", 6, "changed")
+    change_one_weight(work.file("changed", "checkpoints", "step-00000006.h5"))
+    work.resume("changed")
+    check(work.same("plain", "changed") is not None, "a changed weight did not change the end")
+
+    before = sorted(os.stat(work.file("plain", f)).st_mtime_ns for f in os.listdir(work.file("plain")) if f != "LOCK")
+    done = work.resume("plain")
+    check("already complete" in done.stderr, done.stderr)
+    after = sorted(os.stat(work.file("plain", f)).st_mtime_ns for f in os.listdir(work.file("plain")) if f != "LOCK")
+    check(before == after, "resuming a finished run wrote something")
+
+    done = work.resume("plain", "train.duration=15")
+    check(work.metrics("plain")[-1]["step"] == 15, "a longer duration goes on")
+    check("learning rate follows the new duration" in done.stderr and " instead of " in done.stderr, done.stderr)
+
+    done = work.resume("hard", "train.duration=20", "optim.lr=0.1", "model.dim=32", code=4)
+    check("optim.lr" in done.stderr and "model.dim" in done.stderr, done.stderr)
+
+    work.train("older", "checkpoint.every=2")
+    work.resume("older", "--from", work.file("older", "checkpoints", "step-00000006.h5"))
+    check(sorted(os.listdir(work.file("older", "checkpoints", "superseded")))[0] == "step-00000008.h5", "newer checkpoints are moved aside")
+    steps = [m["step"] for m in work.metrics("older") if m["split"] == "train"]
+    check(steps == sorted(set(steps)), f"one value a step after going back: {steps}")
+finish(60)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command line on small real files in a directory of its own."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ["TAPEFORMER"]
+sys.path.insert(0, os.path.join(ROOT, "tools", "checks"))
+import same_run  # noqa: E402
+
+CONFIG = """\
+version: 1
+run: {name: tiny, seed: 7}
+data:
+  task: classification
+  train: {path: train.tsv, text: Source, label: Target}
+  valid: {path: valid.tsv, text: Source, label: Target}
+  test: {path: test.tsv, text: Source, label: Target}
+  max_length: 64
+tokenizer: {type: whitespace}
+model:
+  dim: 16
+  layers: 2
+  dropout: 0.3
+  feed_forward: {dim: 24, dropout: 0.3}
+  attention: {type: full, heads: 2, local: {left: 4, right: 4}}
+optim: {type: adamw, lr: 3.0e-3, weight_decay: 0.01, clip_norm: 1.0}
+schedule: {type: cosine, warmup: 3}
+train: {duration: 12, batch_size: 12}
+eval: {every: 4}
+checkpoint: {every: 4, keep_last: -1}
+log: {every: 1}
+device: {threads: 2}
+"""
+
+
+class Workplace:
+    """A temporary directory with a config and three small TSV files."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="tapeformer-test-")
+        with open(os.path.join(self.path, "config.yaml"), "w", encoding="utf-8") as out:
+            out.write(CONFIG)
+        done = self.call("data", "make", "listops", "-o", ".", "seed=1", "min_arguments=2", "max_arguments=4", "max_depth=3",
+                         "min_length=0", "max_length=60", "train=64", "valid=16", "test=16")
+        check(done.returncode == 0, f"data make: {done.stderr}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def file(self, *names):
+        return os.path.join(self.path, *names)
+
+    def call(self, *words, stdin=None, env=None, timeout=120):
+        return subprocess.run([BINARY, *words], cwd=self.path, input=stdin, capture_output=True, text=True, timeout=timeout,
+                              env={**os.environ, **(env or {})}, check=False)
+
+    def start(self, *words):
+        return subprocess.Popen([BINARY, *words], cwd=self.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def train(self, run, *overrides, code=0):
+        done = self.call("train", "config.yaml", "-o", run, *overrides)
+        check(done.returncode == code, f"train {run} {overrides}: exit {done.returncode}\n{done.stderr}")
+        return done
+
+    def resume(self, run, *overrides, code=0):
+        done = self.call("train", "--resume", run, *overrides)
+        check(done.returncode == code, f"resume {run} {overrides}: exit {done.returncode}\n{done.stderr}")
+        return done
+
+    def same(self, a, b):
+        return same_run.difference(self.file(a), self.file(b))
+
+    def metrics(self, run):
+        with open(self.file(run, "metrics.jsonl"), encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
+
+    def copy_as_killed(self, run, step, to):
+        """A copy of a run as kill -9 right after the checkpoint of `step` would leave it: later logs are there, later checkpoints are not."""
+        shutil.copytree(self.file(run), self.file(to), symlinks=True)
+        folder = self.file(to, "checkpoints")
+        for name in os.listdir(folder):
+            if name.startswith("step-") and int(name[5:-3]) > step:
+                os.remove(os.path.join(folder, name))
+
+
+checks_made = 0
+
+
+def check(holds, message):
+    global checks_made
+    checks_made += 1
+    if not holds:
+        print("FAILED:", message)
+        sys.exit(1)
+
+
+def finish(least):
+    """A test that checked nothing has not passed."""
+    check(checks_made >= least, f"only {checks_made} checks were made, at least {least} were expected")
+    print(f"{checks_made} checks passed")

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of the command line. Each registers its options and, when chosen, leaves its action; main runs it and turns faults into exit codes.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tapeformer::tools {
+
+struct Command {
+  std::function<ExitCode()> action;
+  Log log;
+  std::string progress = "auto";       // auto, bar, lines, none
+  std::string device;                  // over device.type
+  int threads = -1;                    // over device.threads
+  std::vector<std::string> arguments;  // as given, for command.txt
+  // Overrides that stand for the global flags.
+  std::vector<std::string> flag_overrides() const;
+};
+
+void add_train(CLI::App&, Command&);
+void add_eval(CLI::App&, Command&);
+void add_predict(CLI::App&, Command&);
+void add_config(CLI::App&, Command&);
+void add_data(CLI::App&, Command&);
+void add_inspect(CLI::App&, Command&);
+void add_model(CLI::App&, Command&);
+void add_bench(CLI::App&, Command&);
+void add_env(CLI::App&, Command&);
+
+}  // namespace tapeformer::tools

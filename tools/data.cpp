@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer data`: make synthetic data, convert data, and look at data before anything is trained on it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "datasets/listops.h"
+#include "datasets/seq_dataset.h"
+#include "datasets/statistics.h"
+#include "tools/command.h"
+#include "tools/experiment.h"
+#include "tools/inspect_file.h"
+#include "tools/standard_output.h"
+
+namespace tapeformer::tools {
+namespace {
+
+struct Options {
+  std::string generator, output, file;
+  std::vector<std::string> words;  // CONFIG and overrides
+  int64_t samples = 0;
+  bool keys = false, json = false;
+};
+
+// The generator's keys, from CONFIG where there is one; the published setting else.
+ExitCode make(Command& command, const Options& options) {
+  if (options.keys) {
+    config::Document document = config::Document::empty();
+    datasets::ListopsSettings::read(document.root());
+    return print_result(document.reference());
+  }
+  if (options.output.empty()) fail(ExitCode::usage, "data make needs -o DIR, the directory to write");
+  const bool has_config = !options.words.empty() && options.words[0].find('=') == std::string::npos && !options.words[0].starts_with('~');
+  const std::vector<std::string> overrides(options.words.begin() + (has_config ? 1 : 0), options.words.end());
+  config::Document document =
+      has_config ? config::Document::load(options.words[0], overrides) : config::Document::from_text("{}\n", "defaults of " + options.generator, overrides);
+  const auto settings = datasets::ListopsSettings::read(document.root());
+  for (const std::string& warning : document.finish()) command.log.write(LogLevel::warn, warning);
+  datasets::make_listops(settings, options.output);
+  command.log.info("{}: train.tsv, valid.tsv and test.tsv with {}, {} and {} trees", printable(options.output), settings.train, settings.valid, settings.test);
+  return ExitCode::done;
+}
+
+std::unique_ptr<data::Dataset> open(Command& command, const Options& options, std::vector<std::string> more = {}) {
+  std::vector<std::string> overrides(options.words.begin() + 1, options.words.end());
+  for (auto& o : more) overrides.push_back(std::move(o));
+  for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
+  config::Document document = config::Document::load(options.words.at(0), overrides);
+  return datasets::open_dataset(read_experiment(document, command.log).data);
+}
+
+ExitCode stats(Command& command, const Options& options) {
+  const auto dataset = open(command, options);
+  return print_result(datasets::statistics_text(*dataset) + datasets::inspect_text(*dataset, data::Part::train, options.samples));
+}
+
+ExitCode convert(Command& command, const Options& options) {
+  if (options.output.empty()) fail(ExitCode::usage, "data convert needs -o FILE.h5, the file to write");
+  // Numbers stay as they are: features are standardised when a model is trained on the file.
+  const auto dataset = open(command, options, {"data.standardize=false"});
+  for (const std::string& line : dataset->report()) command.log.info("{}", line);
+  datasets::convert_to_hdf5(*dataset, options.output);
+  command.log.info("{}: written", printable(options.output));
+  return ExitCode::done;
+}
+
+ExitCode inspect(Command&, const Options& options) {
+  if (!std::filesystem::is_regular_file(options.file)) fail(ExitCode::data, "{}: no such file", printable(options.file));
+  switch (kind_of_file(options.file)) {
+    case FileKind::table: return print_result(inspect_table(options.file, options.json));
+    case FileKind::hdf5: return print_result(inspect_hdf5(options.file, options.json));
+    case FileKind::checkpoint: break;
+  }
+  fail(ExitCode::data, "{}: neither HDF5 nor a table whose name ends in csv, tsv or jsonl; for a checkpoint use `tapeformer inspect`", printable(options.file));
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("data", "Make, convert and look at data");
+  sub->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, ExitCode (*run)(Command&, const Options&)) {
+    CLI::App* verb = sub->add_subcommand(name, help);
+    verb->callback([&command, options, run] { command.action = [&command, options, run] { return run(command, *options); }; });
+    return verb;
+  };
+  CLI::App* verb = add("make", "Generate a synthetic data set: train.tsv, valid.tsv and test.tsv", make);
+  verb->add_option("generator", options->generator, "listops")->required()->check(CLI::IsMember({"listops"}));
+  verb->add_option("words", options->words, "CONFIG with the generator's keys, if any; then overrides key=value");
+  verb->add_option("-o,--output", options->output, "The directory to write");
+  verb->add_flag("--keys", options->keys, "Print the generator's keys instead");
+  verb = add("convert", "Write the data of a config as one packed HDF5 file", convert);
+  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("-o,--output", options->output, "The file to write; one that stands there is replaced");
+  verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
+  verb->add_option("file", options->file, "A csv, tsv, jsonl or HDF5 file")->required();
+  verb->add_flag("--json", options->json, "As one JSON object");
+  verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
+  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them")->check(CLI::Range(0, 1 << 20));
+}
+
+}  // namespace tapeformer::tools

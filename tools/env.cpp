@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer env`: what a bug report needs to know of this machine and build. Names no user, home or file.
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <thread>
+
+#include "framework/kernels/cpu/target.h"
+#include "tools/command.h"
+#include "tools/versions.h"
+
+namespace tapeformer::tools {
+
+void add_env(CLI::App& app, Command& command) {
+  app.add_subcommand("env", "Print versions, instruction sets and the environment variables that matter")->callback([&command] {
+    command.action = [] {
+      fmt::print("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
+      for (const char* name : {"TAPEFORMER_THREADS", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING", "NO_COLOR", "COLUMNS"})
+        if (const char* value = std::getenv(name)) fmt::print("{}={}\n", name, printable(value));
+      return ExitCode::done;
+    };
+  });
+}
+
+}  // namespace tapeformer::tools

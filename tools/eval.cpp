@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer eval`: the metrics of a trained model on a part of its data. It says which weights and which BatchNorm statistics it used.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "framework/io/csv.h"
+#include "framework/train/evaluator.h"
+#include "framework/train/run_directory.h"
+#include "tools/command.h"
+#include "tools/experiment.h"
+
+namespace tapeformer::tools {
+namespace {
+
+struct Options {
+  std::string run, split = "test", batchnorm = "running", weights;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+data::Part part_of(const std::string& word) {
+  for (const data::Part p : {data::Part::train, data::Part::valid, data::Part::test})
+    if (data::name_of(p) == word) return p;
+  fail(ExitCode::usage, "--split {}: is none of train, valid, test", word);
+}
+
+// "running statistics of 6750 batches", or nothing for a model without BatchNorm.
+std::string statistics_text(nn::Model& model, const std::string& source, int64_t recalibrated) {
+  nn::ModelState state;
+  model.visit(state);
+  for (const nn::Buffer* b : state.buffers)
+    if (b->name.ends_with(".num_batches_tracked")) {
+      if (source == "batch") return "the statistics of each evaluated batch";
+      if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches", recalibrated);
+      return fmt::format("running statistics from {} training batches", b->value.data<int64_t>()[0]);
+    }
+  return {};
+}
+
+nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::Evaluation& e, const std::string& statistics) {
+  nlohmann::ordered_json j{{"checkpoint", t.file.string()}, {"step", train::step_of(t.checkpoint)}, {"split", o.split}, {"weights", t.weights}};
+  if (!statistics.empty()) j["batchnorm"] = statistics;
+  j["samples"] = e.samples;
+  j["tokens"] = e.tokens;
+  for (const train::Metric& m : e.values) j[m.name] = m.value ? nlohmann::ordered_json(*m.value) : nlohmann::ordered_json(nullptr);
+  if (e.classes) {
+    const int k = e.classes->classes();
+    nlohmann::ordered_json matrix = nlohmann::ordered_json::array();
+    for (int i = 0; i < k; ++i)
+      matrix.push_back(std::vector<int64_t>(e.classes->confusion().begin() + i * k, e.classes->confusion().begin() + (i + 1) * k));
+    j["labels"] = t.description.labels;
+    j["confusion"] = matrix;
+  }
+  return j;
+}
+
+void print_text(const Trained& t, const train::Evaluation& e) {
+  fmt::print("samples {}\n", e.samples);
+  for (const train::Metric& m : e.values) fmt::print("{} {}\n", m.name, m.value ? fmt::format("{:.6g}", *m.value) : "undefined");
+  if (!e.classes || e.classes->classes() > 30) return;
+  const int k = e.classes->classes();
+  size_t width = 6;
+  for (const std::string& l : t.description.labels) width = std::max(width, l.size());
+  fmt::print("confusion (rows: target, columns: prediction)\n{:>{}}", "", width);
+  for (const std::string& l : t.description.labels) fmt::print(" {:>{}}", printable(l), width);
+  for (int i = 0; i < k; ++i) {
+    fmt::print("\n{:>{}}", printable(t.description.labels[static_cast<size_t>(i)]), width);
+    for (int c = 0; c < k; ++c) fmt::print(" {:>{}}", e.classes->confusion()[static_cast<size_t>(i * k + c)], width);
+  }
+  fmt::print("\n");
+}
+
+// eval/<split>/ of the run the checkpoint belongs to.
+void write_files(const std::filesystem::path& run, const Options& o, const Trained& t, const train::Evaluation& e, const nlohmann::ordered_json& j) {
+  const std::filesystem::path directory = run / "eval" / o.split;
+  std::filesystem::create_directories(directory);
+  const auto write = [&](const char* name, const std::string& text) { train::write_whole(directory / name, text); };
+  write("metrics.json", j.dump(2) + "\n");
+  if (!e.classes) return;
+  std::string confusion = "target", per_class = "label,support,predicted,precision,recall,f1\n";
+  const auto& labels = t.description.labels;
+  for (const std::string& l : labels) confusion += "," + io::csv_field(l);
+  const std::vector<train::ClassificationMetrics::OfClass> classes = e.classes->per_class();
+  const auto number = [](const std::optional<double>& x) { return x ? fmt::format("{}", *x) : std::string(); };
+  for (size_t i = 0; i < labels.size(); ++i) {
+    confusion += "\n" + io::csv_field(labels[i]);
+    for (size_t c = 0; c < labels.size(); ++c) confusion += fmt::format(",{}", e.classes->confusion()[i * labels.size() + c]);
+    per_class += fmt::format("{},{},{},{},{},{}\n", io::csv_field(labels[i]), classes[i].support, classes[i].predicted, number(classes[i].precision),
+                             number(classes[i].recall), number(classes[i].f1));
+  }
+  write("confusion.csv", confusion + "\n");
+  write("per_class.csv", per_class);
+}
+
+ExitCode evaluate(Command& command, const Options& o) {
+  const data::Part part = part_of(o.split);
+  std::vector<std::string> overrides = o.overrides;
+  for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
+  Trained t = load_trained(o.run, o.weights, overrides, command.log);
+  std::vector<data::Part> parts{part};
+  if (o.batchnorm == "recalibrate" && part != data::Part::train) parts.push_back(data::Part::train);
+  const auto dataset = datasets::open_dataset(t.experiment.data, {.known = &t.description, .parts = parts});
+  if (dataset->size(part) == 0) fail(ExitCode::data, "the {} part has no samples; name another with --split", o.split);
+  train::EvaluationSettings s{.on = t.on,
+                              .dtype = t.experiment.train.dtype,
+                              .batch_size = t.experiment.train.eval_batch_size > 0 ? t.experiment.train.eval_batch_size : t.experiment.train.batch_size,
+                              .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
+  const int64_t recalibrated = o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : 0;
+  const std::string statistics = statistics_text(*t.model, o.batchnorm, recalibrated);
+  command.log.info("{}: {} weights of step {}{}", t.file.string(), t.weights, train::step_of(t.checkpoint), statistics.empty() ? "" : "; BatchNorm: " + statistics);
+  if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
+    command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
+  for (const std::string& line : dataset->report()) command.log.info("{}", line);
+  const auto evaluation = train::evaluate(*t.model, *dataset, part, s);
+  const nlohmann::ordered_json j = to_json(t, o, *evaluation, statistics);
+  if (o.json) fmt::print("{}\n", j.dump(2));
+  else print_text(t, *evaluation);
+  if (const auto run = t.file.parent_path().parent_path(); t.file.parent_path().filename() == "checkpoints") write_files(run, o, t, *evaluation, j);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Command& command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("eval", "Metrics of a trained model on a part of its data");
+  sub->add_option("run", o->run, "RUN (its best checkpoint, or the last) or a checkpoint file")->required();
+  sub->add_option("overrides", o->overrides, "key.path=value, for example data.test.path=new.tsv");
+  sub->add_option("--split", o->split, "train, valid or test");
+  sub->add_option("--batchnorm", o->batchnorm, "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
+      ->check(CLI::IsMember({"running", "batch", "recalibrate"}));
+  sub->add_option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on")->check(CLI::IsMember({"ema", "raw"}));
+  sub->add_flag("--json", o->json, "Print JSON");
+  sub->callback([&command, o] { command.action = [&command, o] { return evaluate(command, *o); }; });
+}
+
+}  // namespace tapeformer::tools

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/experiment.h"
+
+#include <thread>
+
+#include "framework/nn/init.h"
+#include "framework/train/run_directory.h"
+#include "models/registry.h"
+
+namespace tapeformer::tools {
+
+Experiment read_experiment(config::Document& document, Log& log) {
+  Experiment e;
+  const config::Section root = document.root();
+  config::Section top = root;
+  int version = 1;
+  top.field("version", version, config::between(1, 1), "of the config format");
+  e.data = datasets::DataSettings::read(root);
+  e.model = models::read_model_settings(root);
+  e.train = train::read_train_settings(root, e.data.task == data::Task::regression);
+  e.train.shuffle = e.data.shuffle;
+  for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
+  return e;
+}
+
+std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings& s) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::make_unique<ThreadPool>(s.device == Device::reference ? 1 : s.threads > 0 ? s.threads : cores);
+}
+
+std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Description& description) {
+  return models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
+}
+
+std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {
+  if (train::is_run_directory(run_or_file)) return train::CheckpointStore(std::filesystem::path(run_or_file) / "checkpoints").best_or_last(log);
+  if (!std::filesystem::exists(run_or_file)) fail(ExitCode::checkpoint, "{}: no such run or checkpoint", run_or_file);
+  if (std::filesystem::is_directory(run_or_file)) fail(ExitCode::checkpoint, "{}: is not a run directory (it has no checkpoints/)", run_or_file);
+  return run_or_file;
+}
+
+Trained load_trained(const std::string& run_or_file, const std::string& weights, const std::vector<std::string>& overrides, Log& log) {
+  Trained t;
+  t.file = checkpoint_of(run_or_file, log);
+  t.checkpoint = io::read_checkpoint(t.file);
+  const auto config = t.checkpoint.texts.find("/config/resolved_yaml");
+  if (config == t.checkpoint.texts.end()) fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", t.file.string());
+  config::Document document = config::Document::from_text(config->second, t.file.string() + ":/config/resolved_yaml", overrides);
+  t.experiment = read_experiment(document, log);
+  t.description = train::description_of(t.checkpoint, t.file.string());
+  t.threads = make_threads(t.experiment.train);
+  t.on = {t.experiment.train.device, t.threads.get()};
+  t.model = make_model(t.experiment, t.description);
+  const bool averaged = weights == "ema" || (weights.empty() && train::has_averages(t.checkpoint));
+  t.weights = averaged ? "averaged" : "raw";
+  nn::ModelState state;
+  t.model->visit(state);
+  train::restore_model(t.checkpoint, t.file.string(), state, averaged ? train::Weights::averaged : train::Weights::raw);
+  return t;
+}
+
+}  // namespace tapeformer::tools

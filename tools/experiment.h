@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A config read as a whole: every component's settings. The only place that knows all sections.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "datasets/registry.h"
+#include "framework/config/document.h"
+#include "framework/core/log.h"
+#include "framework/core/parallel.h"
+#include "framework/io/checkpoint_file.h"
+#include "framework/nn/model.h"
+#include "framework/train/checkpoint.h"
+#include "framework/train/settings.h"
+#include "models/settings.h"
+
+namespace tapeformer::tools {
+
+struct Experiment {
+  datasets::DataSettings data;
+  models::ModelSettings model;
+  train::TrainSettings train;
+};
+
+// Reads every section; throws the whole report when there is a fault; warnings go to the log.
+Experiment read_experiment(config::Document&, Log&);
+
+// Threads as the settings say.
+std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings&);
+std::unique_ptr<nn::Model> make_model(const Experiment&, const data::Description&);
+
+// A trained model from a run (its best checkpoint, or the last) or a checkpoint file.
+struct Trained {
+  std::filesystem::path file;
+  io::Checkpoint checkpoint;
+  Experiment experiment;
+  data::Description description;
+  std::unique_ptr<ThreadPool> threads;
+  std::unique_ptr<nn::Model> model;
+  Execution on;
+  std::string weights;  // "averaged" or "raw"
+};
+// weights: "", "ema" or "raw".
+Trained load_trained(const std::string& run_or_file, const std::string& weights, const std::vector<std::string>& overrides, Log&);
+std::filesystem::path checkpoint_of(const std::string& run_or_file, Log&);
+
+}  // namespace tapeformer::tools

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `tapeformer` command: global options, the verbs, and the one place where a fault becomes a message and an exit code.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <new>
+
+#include "framework/core/suggest.h"
+#include "tools/command.h"
+#include "tools/versions.h"
+
+namespace tapeformer::tools {
+namespace {
+
+void add_all(CLI::App& app, Command& command) {
+  add_train(app, command);
+  add_eval(app, command);
+  add_predict(app, command);
+  add_config(app, command);
+  add_data(app, command);
+  add_inspect(app, command);
+  add_model(app, command);
+  add_bench(app, command);
+  add_env(app, command);
+}
+
+void add_global_options(CLI::App& app, Command& command) {
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("--version", [] { return version_text(); }, "Print the versions of the program and its libraries");
+  const std::map<std::string, LogLevel> levels{{"trace", LogLevel::trace}, {"debug", LogLevel::debug}, {"info", LogLevel::info},
+                                               {"warn", LogLevel::warn},   {"error", LogLevel::error}, {"off", LogLevel::off}};
+  app.add_option_function<std::string>("--log-level", [&command, levels](const std::string& l) { command.log.set_level(levels.at(l)); },
+                                       "trace, debug, info, warn, error, off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  app.add_flag_function("-q,--quiet", [&command](int64_t) { command.log.set_level(LogLevel::warn); command.progress = "none"; }, "Warnings and errors only");
+  app.add_flag_function("-v,--verbose", [&command](int64_t) { command.log.set_level(LogLevel::debug); }, "More messages");
+  app.add_option("--progress", command.progress, "auto, bar, lines, none")->check(CLI::IsMember({"auto", "bar", "lines", "none"}));
+  app.add_option("--threads", command.threads, "Threads of the cpu device; 0: as many as there are cores")->check(CLI::Range(0, 4096));
+  app.add_option("--device", command.device, "auto, reference, cpu, cuda")->check(CLI::IsMember({"auto", "reference", "cpu", "cuda"}));
+}
+
+// A misspelled verb would be reported as a missing one.
+void check_verb(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(sub->get_name());
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--log-level" || word == "--progress" || word == "--threads" || word == "--device") {
+      ++i;
+      continue;
+    }
+    if (word.starts_with("-")) continue;
+    if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
+    const std::string near = nearest(word, verbs);
+    fail(ExitCode::usage, "unknown command '{}'{}; `tapeformer --help` lists them", word, near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  }
+}
+
+int report(ExitCode code, const std::string& message) {
+  // A config's report is complete as it stands.
+  const bool whole = message.ends_with("nothing was started.") || message.ends_with("nothing was started.\n");
+  if (whole) std::fprintf(stderr, "%s%s", message.c_str(), message.ends_with("\n") ? "" : "\n");
+  else std::fprintf(stderr, "error[%d]: %s\n", static_cast<int>(code), message.c_str());
+  return static_cast<int>(code);
+}
+
+int run(int argc, char** argv) {
+  Command command;
+  command.arguments.assign(argv, argv + argc);
+  CLI::App app("Train Transformer encoders with swappable attention from a YAML file, without Python.", "tapeformer");
+  app.require_subcommand(1);
+  app.fallthrough();
+  add_global_options(app, command);
+  add_all(app, command);
+  try {
+    check_verb(app, argc, argv);
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);  // help and version
+  } catch (const CLI::ParseError& e) {
+    return report(ExitCode::usage, fmt::format("{}; `tapeformer {}--help` says more", e.what(), argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : ""));
+  }
+  return static_cast<int>(command.action());
+}
+
+}  // namespace
+
+std::vector<std::string> Command::flag_overrides() const {
+  std::vector<std::string> out;
+  if (!device.empty()) out.push_back("device.type=" + device);
+  if (threads >= 0) out.push_back(fmt::format("device.threads={}", threads));
+  return out;
+}
+
+}  // namespace tapeformer::tools
+
+int main(int argc, char** argv) {
+  using namespace tapeformer;
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of the write, not the end of a training run
+  try {
+    return tools::run(argc, argv);
+  } catch (const Error& e) {
+    return tools::report(e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    return tools::report(ExitCode::resource, "out of memory; use a smaller batch or shorter sequences");
+  } catch (const std::exception& e) {
+    return tools::report(ExitCode::internal, fmt::format("unexpected: {}; please report it with the command and `tapeformer env`", e.what()));
+  }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer model summary`: parameters, arithmetic and memory of a config's model at a batch and length, before any data is there.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/optim/optimizer.h"
+#include "tools/command.h"
+#include "tools/experiment.h"
+#include "tools/standard_output.h"
+
+namespace tapeformer::tools {
+namespace {
+
+struct Options {
+  std::vector<std::string> words;  // CONFIG and overrides
+  int64_t batch = 0, length = 0, vocab = 0, classes = 0, features = 0;
+  bool json = false;
+};
+
+// What the data would say, from the config where it does, else from the flags or their defaults.
+data::Description described(const Experiment& e, const Options& o) {
+  data::Description d;
+  d.task = e.data.task;
+  d.max_length = e.data.max_length > 0 ? e.data.max_length : o.length > 0 ? o.length : 128;
+  if (e.data.numeric()) {
+    const auto& names = e.data.train.features;
+    const auto count = o.features > 0 ? o.features : std::max<int64_t>(1, static_cast<int64_t>(names.size()));
+    const int64_t columns = e.data.missing == data::Missing::zero_with_flag ? 2 * count : count;
+    for (int64_t f = 0; f < columns; ++f) d.feature_names.push_back(fmt::format("feature {}", f));
+  } else {
+    const bool bytes = e.data.tokenizer.kind == data::TokenizerKind::byte;
+    d.vocab_size = o.vocab > 0 ? o.vocab : bytes ? 256 : e.data.tokenizer.vocab_size > 0 ? e.data.tokenizer.vocab_size : 32;
+  }
+  if (d.task == data::Task::regression) d.target_names = e.data.train.target;
+  else
+    for (int64_t c = 0, n = o.classes > 0 ? o.classes : e.data.classes > 0 ? e.data.classes : 10; c < n; ++c) d.labels.push_back(std::to_string(c));
+  return d;
+}
+
+struct Summary {
+  data::Description data;
+  int64_t batch = 0, length = 0;
+  int64_t parameters = 0, trainable = 0, buffers = 0;  // elements
+  double parameter_bytes = 0, gradient_bytes = 0, slot_bytes = 0, buffer_bytes = 0;
+  std::vector<nn::Cost> parts;
+  nn::Cost total;
+};
+
+Summary summarise(const Experiment& e, const Options& o) {
+  Summary s;
+  s.data = described(e, o);
+  s.batch = o.batch > 0 ? o.batch : e.train.batch_size;
+  s.length = o.length > 0 ? o.length : s.data.max_length;
+  if (s.length > s.data.max_length) fail(ExitCode::usage, "--length {} is above data.max_length {}", s.length, s.data.max_length);
+  const auto model = make_model(e, s.data);
+  nn::ModelState state;
+  model->visit(state);
+  for (const Parameter* p : state.parameters) {
+    s.parameters += p->value.count();
+    s.parameter_bytes += static_cast<double>(p->value.bytes());
+    if (!p->trainable) continue;
+    s.trainable += p->value.count();
+    s.gradient_bytes += static_cast<double>(p->value.bytes());
+  }
+  s.slot_bytes = s.gradient_bytes * static_cast<double>(optim::make_optimizer(e.train.optimizer)->slots().size());
+  for (const nn::Buffer* b : state.buffers) {
+    s.buffers += b->value.count();
+    s.buffer_bytes += static_cast<double>(b->value.bytes());
+  }
+  s.parts = model->cost(std::vector<int32_t>(static_cast<size_t>(s.batch), static_cast<int32_t>(s.length)));
+  s.total.part = "total";
+  for (const nn::Cost& c : s.parts) {
+    s.total.parameters += c.parameters;
+    s.total.forward_flops += c.forward_flops;
+    s.total.backward_flops += c.backward_flops;
+    s.total.saved_bytes += c.saved_bytes;
+  }
+  return s;
+}
+
+std::string with_unit(double value) {
+  constexpr const char* units[] = {"", " k", " M", " G", " T", " P"};
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(units); ++unit) value /= 1000;
+  return fmt::format("{:.4g}{}", value, units[unit]);
+}
+
+std::string text_of(const Summary& s) {
+  std::vector<std::vector<std::string>> rows{{"part", "parameters", "forward FLOP", "backward FLOP", "kept for backward"}};
+  const auto add = [&](const nn::Cost& c) {
+    rows.push_back({c.part, std::to_string(c.parameters), with_unit(c.forward_flops), with_unit(c.backward_flops), bytes_text(c.saved_bytes)});
+  };
+  for (const nn::Cost& c : s.parts) add(c);
+  add(s.total);
+  const std::string reads = s.data.vocab_size > 0 ? fmt::format("a vocabulary of {}", s.data.vocab_size) : fmt::format("{} features a row", s.data.features());
+  return fmt::format("batch {} x length {}, {}, {} outputs, at most {} rows a sequence\n\n{}\nparameters {} (trainable {}), {}; gradients {}; optimizer {}; buffers {}\n", s.batch,
+                     s.length, reads, s.data.outputs(), s.data.max_length, aligned(rows), s.parameters, s.trainable, bytes_text(s.parameter_bytes),
+                     bytes_text(s.gradient_bytes), bytes_text(s.slot_bytes), s.buffers > 0 ? fmt::format("{}, {}", s.buffers, bytes_text(s.buffer_bytes)) : "none");
+}
+
+std::string json_of(const Summary& s) {
+  using Json = nlohmann::ordered_json;
+  const auto part = [](const nn::Cost& c) {
+    return Json{{"part", c.part}, {"parameters", c.parameters}, {"forward_flops", c.forward_flops}, {"backward_flops", c.backward_flops},
+                {"saved_bytes", c.saved_bytes}};
+  };
+  Json json{{"batch", s.batch},
+            {"length", s.length},
+            {"max_length", s.data.max_length},
+            {"vocab_size", s.data.vocab_size},
+            {"features", s.data.features()},
+            {"outputs", s.data.outputs()},
+            {"parameters", s.parameters},
+            {"trainable_parameters", s.trainable},
+            {"parameter_bytes", s.parameter_bytes},
+            {"gradient_bytes", s.gradient_bytes},
+            {"optimizer_bytes", s.slot_bytes},
+            {"buffer_bytes", s.buffer_bytes},
+            {"parts", Json::array()},
+            {"total", part(s.total)}};
+  for (const nn::Cost& c : s.parts) json["parts"].push_back(part(c));
+  return json.dump() + "\n";
+}
+
+ExitCode summary(Command& command, const Options& options) {
+  std::vector<std::string> overrides(options.words.begin() + 1, options.words.end());
+  for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
+  config::Document document = config::Document::load(options.words.at(0), overrides);
+  const Experiment experiment = read_experiment(document, command.log);
+  const Summary s = summarise(experiment, options);
+  return print_result(options.json ? json_of(s) : text_of(s));
+}
+
+}  // namespace
+
+void add_model(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("model", "What a config's model costs");
+  sub->require_subcommand(1);
+  CLI::App* verb = sub->add_subcommand("summary", "Parameters, arithmetic and memory of a training step, without reading data");
+  const auto size = CLI::Range(int64_t{1}, int64_t{1} << 30);
+  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("--batch", options->batch, "Sequences of a step; train.batch_size unless given")->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128")->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")->check(size);
+  verb->add_option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10")->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--features", options->features, "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")->check(CLI::Range(1, 1 << 20));
+  verb->add_flag("--json", options->json, "As one JSON object");
+  verb->callback([&command, options] { command.action = [&command, options] { return summary(command, *options); }; });
+}
+
+}  // namespace tapeformer::tools

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/predict_input.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "datasets/table.h"
+#include "framework/io/file_system.h"
+#include "framework/io/text.h"
+
+namespace tapeformer::tools {
+namespace {
+
+bool descriptor_ready(int descriptor) {
+  pollfd in{descriptor, POLLIN, 0};
+  return ::poll(&in, 1, 0) != 0;
+}
+
+// Lines as they arrive: what has come is never held back for what has not.
+class LineReader {
+ public:
+  explicit LineReader(const std::string& file) {
+    if (file == "-") return;
+    file_ = std::make_unique<io::OpenFile>(io::file_system(), file, O_RDONLY, 0, ExitCode::data);
+    name_ = printable(file);
+    descriptor_ = file_->descriptor();
+  }
+  // Without its line end; false at the end.
+  bool next(std::string& line) {
+    size_t end;
+    while ((end = buffer_.find('\n', at_)) == std::string::npos && !at_end_) fill();
+    if (end == std::string::npos && at_ == buffer_.size()) return false;
+    line = buffer_.substr(at_, std::min(end, buffer_.size()) - at_);
+    at_ = end == std::string::npos ? buffer_.size() : end + 1;
+    if (line.ends_with('\r')) line.pop_back();
+    if (++line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+    return true;
+  }
+  bool ready() {
+    while (buffer_.find('\n', at_) == std::string::npos && !at_end_) {
+      if (!descriptor_ready(descriptor_)) return false;
+      fill();
+    }
+    return true;
+  }
+  int64_t line() const { return line_; }
+  std::string where() const { return fmt::format("{}:{}", name_, line_); }
+
+ private:
+  void fill() {
+    constexpr size_t piece = size_t{1} << 16, longest = size_t{64} << 20;
+    buffer_.erase(0, at_);
+    at_ = 0;
+    if (buffer_.size() > longest) fail(ExitCode::data, "{}:{}: a line of more than {} MiB", name_, line_ + 1, longest >> 20);
+    const size_t have = buffer_.size();
+    buffer_.resize(have + piece);
+    const ssize_t got = ::read(descriptor_, buffer_.data() + have, piece);
+    const int error = errno;
+    buffer_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && error != EINTR) fail(ExitCode::data, "cannot read {}: {}", name_, std::strerror(error));
+    at_end_ = got == 0;
+  }
+
+  std::unique_ptr<io::OpenFile> file_;
+  std::string name_ = "standard input";
+  int descriptor_ = STDIN_FILENO;
+  std::string buffer_;
+  size_t at_ = 0;
+  bool at_end_ = false;
+  int64_t line_ = 0;
+};
+
+// One sample a line.
+class TextInput : public SampleInput {
+ public:
+  TextInput(const InputSettings& settings, const data::Description& description, data::SampleEncoder& encoder)
+      : reader_(settings.file), latin1_(settings.encoding == "latin-1"), tagging_(description.task == data::Task::tagging), encoder_(encoder) {}
+
+  bool next(InputSample& out) override {
+    for (std::string line; reader_.next(line); ++skipped_) {
+      out = {.sample = {}, .named = false, .where = reader_.where()};
+      out.sample.id = std::to_string(reader_.line());
+      if (latin1_) line = io::utf8_from_latin1(line);
+      else if (const auto bad = io::first_invalid_utf8(line))
+        fail(ExitCode::data, "{}: byte {} of the line, 0x{:02x}, is not UTF-8; if the text is Latin-1, say --encoding latin-1", out.where, *bad + 1,
+             static_cast<unsigned char>(line[*bad]));
+      if (tagging_) encoder_.encode_tokens(words_.split(line), out.where, out.sample);
+      else encoder_.encode_text(line, out.where, out.sample);
+      if (!out.sample.tokens.empty()) return true;
+    }
+    return false;
+  }
+  bool ready() override { return reader_.ready(); }
+
+ private:
+  LineReader reader_;
+  bool latin1_, tagging_;
+  data::Tokenizer words_{{.kind = data::TokenizerKind::whitespace}};
+  data::SampleEncoder& encoder_;
+};
+
+// One sample a row.
+class TableInput : public SampleInput {
+ public:
+  TableInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description, data::SampleEncoder& encoder,
+             Log& log)
+      : source_(input_source(settings, data)), tagging_(description.task == data::Task::tagging), encoder_(encoder) {
+    table_ = datasets::Table::open(source_, input_format(settings.kind));
+    column_ = table_->column(tagging_ ? source_.tokens : source_.text);
+    named_ = has_id(table_->columns(), settings, source_, log);
+    if (named_) id_ = table_->column(source_.id);
+    standard_input_ = settings.file == "-";
+  }
+
+  bool next(InputSample& out) override {
+    for (; table_->next(); ++skipped_) {
+      out = {.sample = {}, .named = named_, .where = table_->where()};
+      out.sample.id = named_ ? table_->text(id_) : std::to_string(table_->row());
+      if (tagging_) encoder_.encode_tokens(table_->words(column_), table_->where(column_), out.sample);
+      else encoder_.encode_text(table_->text(column_), table_->where(column_), out.sample);
+      if (!out.sample.tokens.empty()) return true;
+    }
+    return false;
+  }
+  bool ready() override { return !standard_input_ || descriptor_ready(STDIN_FILENO); }
+
+ private:
+  datasets::Source source_;
+  bool tagging_, named_ = false, standard_input_ = false;
+  data::SampleEncoder& encoder_;
+  std::unique_ptr<datasets::Table> table_;
+  size_t column_ = 0, id_ = 0;
+};
+
+}  // namespace
+
+datasets::Source input_source(const InputSettings& settings, const datasets::DataSettings& data) {
+  datasets::Source source = data.test.given() ? data.test : data.train;
+  source.path = settings.file == "-" ? "/dev/stdin" : settings.file;
+  if (!settings.id.empty()) source.id = settings.id;
+  if (!settings.encoding.empty()) source.encoding = settings.encoding == "latin-1" ? io::Encoding::latin1 : io::Encoding::utf8;
+  return source;
+}
+
+datasets::Format input_format(InputKind kind) {
+  return kind == InputKind::csv ? datasets::Format::csv : kind == InputKind::tsv ? datasets::Format::tsv : datasets::Format::jsonl;
+}
+
+bool has_id(const std::vector<std::string>& columns, const InputSettings& settings, const datasets::Source& source, Log& log) {
+  if (source.id.empty()) return false;
+  if (!settings.id.empty() || std::find(columns.begin(), columns.end(), source.id) != columns.end()) return true;
+  log.info("{}: no column '{}', which the config names as data.id: samples are named by their rows", printable(source.path), printable(source.id));
+  return false;
+}
+
+std::unique_ptr<SampleInput> open_input(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
+                                        data::SampleEncoder& encoder, Log& log) {
+  const bool text = settings.kind == InputKind::text;
+  if (text && !settings.id.empty()) fail(ExitCode::usage, "--id names a column, and lines of text have none; say --input csv, tsv or jsonl");
+  if (text && description.vocab_size == 0)
+    fail(ExitCode::usage, "the model reads sequences of {} numbers a row, not text; give a table and say --input csv, tsv or jsonl", encoder.raw_features());
+  if (text) return std::make_unique<TextInput>(settings, description, encoder);
+  if (description.vocab_size == 0) return open_series_input(settings, data, description, encoder, log);
+  return std::make_unique<TableInput>(settings, data, description, encoder, log);
+}
+
+}  // namespace tapeformer::tools

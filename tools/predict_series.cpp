@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences of numbers to predict, from a long table: rows with the same name are one sequence, and windows are cut as in training.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+
+#include "datasets/number.h"
+#include "datasets/table.h"
+#include "tools/predict_input.h"
+
+namespace tapeformer::tools {
+namespace {
+
+struct Row {
+  int64_t number = 0;  // in the file
+  double step = 0;
+  std::vector<double> values;
+};
+
+struct Series {
+  std::string name, where;
+  std::vector<Row> rows;
+};
+
+// Rows [first, first + length) of a series are a sample.
+struct Stretch {
+  size_t series;
+  size_t first, length;
+};
+
+class SeriesInput : public SampleInput {
+ public:
+  SeriesInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description, data::SampleEncoder& encoder,
+              Log& log)
+      : windows_(data.window.length > 0), encoder_(encoder) {
+    read(settings, input_source(settings, data), description, log);
+    for (size_t i = 0; i < series_.size(); ++i) cut(i, data.window);
+    if (left_over_ > 0) log.info("{} rows at the ends fill no whole window", left_over_);
+  }
+
+  bool next(InputSample& out) override {
+    for (; at_ < stretches_.size(); ++skipped_) {
+      const Stretch& stretch = stretches_[at_++];
+      const Series& s = series_[stretch.series];
+      std::vector<double> values;
+      for (size_t r = stretch.first; r < stretch.first + stretch.length; ++r) values.insert(values.end(), s.rows[r].values.begin(), s.rows[r].values.end());
+      const int64_t row = s.rows[stretch.first].number;
+      out = {.sample = {}, .named = named_ && !windows_, .where = windows_ ? fmt::format("{}, window from row {}", s.where, row) : s.where};
+      // A window is named by its first row, as in training.
+      out.sample.id = out.named ? s.name : std::to_string(windows_ ? row : static_cast<int64_t>(at_));
+      encoder_.encode_values(std::move(values), static_cast<int64_t>(stretch.length), out.where, out.sample);
+      if (!out.sample.values.empty()) return true;
+    }
+    return false;
+  }
+  bool ready() override { return true; }
+
+ private:
+  void read(const InputSettings& settings, datasets::Source source, const data::Description& description, Log& log) {
+    const auto table = datasets::Table::open(source, input_format(settings.kind));
+    const auto column = [&](const std::string& name) { return name.empty() ? std::nullopt : std::optional(table->column(name)); };
+    if (!has_id(table->columns(), settings, source, log)) source.id = source.sequence;
+    const auto sequence = column(source.sequence), step = column(source.step), id = column(source.id);
+    named_ = id.has_value();
+    std::vector<size_t> features;
+    for (int64_t f = 0; f < encoder_.raw_features(); ++f) features.push_back(table->column(description.feature_names[static_cast<size_t>(f)]));
+    std::unordered_map<std::string, size_t> places;
+    while (table->next()) {
+      const std::string key = sequence ? std::string(datasets::trimmed(table->text(*sequence))) : std::string();
+      if (sequence && key.empty()) fail(ExitCode::data, "{}: the name of the sequence is missing", table->where(*sequence));
+      const auto [place, added] = places.try_emplace(key, series_.size());
+      if (added) series_.push_back({id ? table->text(*id) : std::string(), table->where(), {}});
+      Row row{.number = table->row(), .step = step ? step_of(*table, *step) : 0, .values = {}};
+      for (const size_t f : features) row.values.push_back(table->number(f));
+      series_[place->second].rows.push_back(std::move(row));
+    }
+    if (step)
+      for (Series& s : series_) order(s);
+  }
+  static double step_of(const datasets::Table& table, size_t column) {
+    const double step = table.number(column);
+    if (!std::isfinite(step)) fail(ExitCode::data, "{}: a step must be a finite number, found '{}'", table.where(column), printable(table.text(column)));
+    return step;
+  }
+  static void order(Series& s) {
+    std::stable_sort(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });
+    const auto same = std::adjacent_find(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step == b.step; });
+    if (same != s.rows.end()) fail(ExitCode::data, "{}: step {} stands in the rows {} and {} of this sequence", s.where, same->step, same->number, (same + 1)->number);
+  }
+  void cut(size_t index, const datasets::Window& window) {
+    const size_t rows = series_[index].rows.size();
+    if (!windows_) {
+      stretches_.push_back({index, 0, rows});
+      return;
+    }
+    const auto length = static_cast<size_t>(window.length), hop = static_cast<size_t>(window.hop);
+    size_t end = 0;
+    for (size_t first = 0; first + length <= rows; first += hop) {
+      stretches_.push_back({index, first, length});
+      end = first + length;
+    }
+    left_over_ += rows - end;
+  }
+
+  bool windows_, named_ = false;
+  data::SampleEncoder& encoder_;
+  std::vector<Series> series_;
+  std::vector<Stretch> stretches_;
+  size_t at_ = 0, left_over_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleInput> open_series_input(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
+                                               data::SampleEncoder& encoder, Log& log) {
+  return std::make_unique<SeriesInput>(settings, data, description, encoder, log);
+}
+
+}  // namespace tapeformer::tools
