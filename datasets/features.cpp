@@ -22,7 +22,8 @@ double FeatureStatistics::deviation(size_t feature) const {
   return std::sqrt(squares_[feature] / static_cast<double>(counts_[feature]));
 }
 
-void describe_features(const DataSettings& settings, const std::vector<std::string>& names, const FeatureStatistics& statistics, data::Description& d) {
+void describe_features(const DataSettings& settings, const std::vector<std::string>& names, const FeatureStatistics& statistics,
+                       data::Description& d) {
   const bool flags = settings.missing == data::Missing::zero_with_flag;
   d.feature_names = names;
   std::vector<double> mean, deviation;

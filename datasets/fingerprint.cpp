@@ -48,18 +48,18 @@ void add_file(Hash& hash, const std::string& path) {
 // What changes the samples beside the files themselves.
 std::string settings_text(const DataSettings& d) {
   const data::TokenizerSettings& t = d.tokenizer;
-  std::string text = fmt::format("1;{};{};{};{};{};{};{};{};{}/{};{};", static_cast<int>(d.task), d.split.valid, d.split.test, d.split.seed, d.max_length,
-                                 static_cast<int>(d.truncate), static_cast<int>(d.empty), static_cast<int>(d.missing), d.window.length, d.window.hop,
-                                 d.classes);
-  text += fmt::format("{};{};{};{};{};{};{};", d.ignored_tag, static_cast<int>(d.class_weights), d.standardize, data::name_of(t.kind), t.lowercase,
-                      t.vocab_size, t.minimum_count);
+  std::string text = fmt::format("1;{};{};{};{};{};{};{};{};{}/{};{};", static_cast<int>(d.task), d.split.valid, d.split.test, d.split.seed,
+                                 d.max_length, static_cast<int>(d.truncate), static_cast<int>(d.empty), static_cast<int>(d.missing),
+                                 d.window.length, d.window.hop, d.classes);
+  text += fmt::format("{};{};{};{};{};{};{};", d.ignored_tag, static_cast<int>(d.class_weights), d.standardize, data::name_of(t.kind),
+                      t.lowercase, t.vocab_size, t.minimum_count);
   for (const auto& [label, weight] : d.label_weights) text += fmt::format("{}={};", label, weight);
   return text;
 }
 
 std::string source_text(const Source& s) {
-  return fmt::format("{};{};{};{};{};{};{};{};{};{};{};", static_cast<int>(s.encoding), s.text, s.tokens, s.tags, s.label, fmt::join(s.target, ","),
-                     fmt::join(s.features, ","), s.sequence, s.step, s.id, s.weight);
+  return fmt::format("{};{};{};{};{};{};{};{};{};{};{};", static_cast<int>(s.encoding), s.text, s.tokens, s.tags, s.label,
+                     fmt::join(s.target, ","), fmt::join(s.features, ","), s.sequence, s.step, s.id, s.weight);
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 
 namespace tapeformer::datasets {
 
-// Of the parts to be opened. Where the files lie does not matter. A file above 1 GiB counts with its size and 64 evenly spread pieces of 1 MiB.
+// Of the parts to be opened. Where the files lie does not matter. A file above 1 GiB counts with its size and 64 evenly spread pieces of 1
+// MiB.
 std::string fingerprint(const DataSettings&, const OpenOptions&);
 
 }  // namespace tapeformer::datasets

@@ -75,7 +75,8 @@ std::string canonical_label(std::string_view typed, int64_t classes, std::string
   if (classes <= 0) return std::string(label);
   const std::optional<double> number = number_of(label);
   if (!number || !std::isfinite(*number) || *number != std::floor(*number))
-    fail(ExitCode::data, "{}: the label '{}' is no whole number; with data.classes: {} labels are 0 to {}", where, printable(label), classes, classes - 1);
+    fail(ExitCode::data, "{}: the label '{}' is no whole number; with data.classes: {} labels are 0 to {}", where, printable(label),
+         classes, classes - 1);
   if (*number < 0 || *number >= static_cast<double>(classes))
     fail(ExitCode::data, "{}: the label {} is outside 0 to {} (data.classes: {}){}", where, label, classes - 1, classes,
          *number == static_cast<double>(classes) ? "; labels count from 0, these seem to count from 1" : "");
@@ -95,11 +96,13 @@ void UnknownLabels::fail_if_any(std::string_view file, std::string_view column, 
   for (const auto& [label, rows] : rows_) {
     if (++shown > 5) break;
     const std::string near = nearest(label, known);
-    list += fmt::format("\n  '{}' in {} row{} ({}{}){}", printable(label), rows.count, rows.count == 1 ? "" : "s", fmt::join(rows.first, ", "),
-                        rows.count > 5 ? ", ..." : "", near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)));
+    list +=
+        fmt::format("\n  '{}' in {} row{} ({}{}){}", printable(label), rows.count, rows.count == 1 ? "" : "s", fmt::join(rows.first, ", "),
+                    rows.count > 5 ? ", ..." : "", near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)));
   }
   if (rows_.size() > 5) list += fmt::format("\n  and {} more labels", rows_.size() - 5);
-  fail(ExitCode::data, "{}: column '{}': labels that the training part does not have; correct them, or train with samples of them:{}", file, column, list);
+  fail(ExitCode::data, "{}: column '{}': labels that the training part does not have; correct them, or train with samples of them:{}", file,
+       column, list);
 }
 
 }  // namespace tapeformer::datasets

@@ -26,14 +26,16 @@ std::vector<std::string> numbered_labels(int64_t classes) {
   return labels;
 }
 
-std::vector<double> class_weights(const DataSettings& settings, const std::vector<std::string>& labels, const std::vector<int64_t>& counts) {
+std::vector<double> class_weights(const DataSettings& settings, const std::vector<std::string>& labels,
+                                  const std::vector<int64_t>& counts) {
   if (settings.class_weights == ClassWeights::none && settings.label_weights.empty()) return {};
   std::vector<double> weights(labels.size(), 1);
   for (const auto& [label, weight] : settings.label_weights) {
     const auto found = std::find(labels.begin(), labels.end(), label);
     if (found == labels.end()) {
       const std::string near = nearest(label, labels);
-      fail(ExitCode::data, "data.label_weights: the training part has no label '{}'{}", printable(label), near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+      fail(ExitCode::data, "data.label_weights: the training part has no label '{}'{}", printable(label),
+           near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
     }
     weights[static_cast<size_t>(found - labels.begin())] = weight;
   }

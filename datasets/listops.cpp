@@ -28,9 +28,12 @@ int apply(Operator op, std::vector<int>& arguments) {
   std::sort(arguments.begin(), arguments.end());
   const size_t n = arguments.size();
   switch (op) {
-    case Operator::min: return arguments.front();
-    case Operator::max: return arguments.back();
-    case Operator::med: return n % 2 ? arguments[n / 2] : (arguments[n / 2 - 1] + arguments[n / 2]) / 2;
+    case Operator::min:
+      return arguments.front();
+    case Operator::max:
+      return arguments.back();
+    case Operator::med:
+      return n % 2 ? arguments[n / 2] : (arguments[n / 2 - 1] + arguments[n / 2]) / 2;
     case Operator::sm: {
       int sum = 0;
       for (const int a : arguments) sum += a;
@@ -44,7 +47,10 @@ int apply(Operator op, std::vector<int>& arguments) {
 class TreeDraw {
  public:
   TreeDraw(const ListopsSettings& settings, const std::vector<Operator>& operators)
-      : settings_(settings), operators_(operators), key_(random_key(settings.seed, "data", "listops")), arguments_(static_cast<size_t>(settings.max_depth)) {}
+      : settings_(settings),
+        operators_(operators),
+        key_(random_key(settings.seed, "data", "listops")),
+        arguments_(static_cast<size_t>(settings.max_depth)) {}
 
   // The value of the root; nothing when the tree is too long.
   std::optional<int> draw(uint64_t attempt, std::vector<uint8_t>& tokens) {
@@ -126,8 +132,9 @@ std::vector<Operator> operators_of(const ListopsSettings& settings) {
 
 void check(const ListopsSettings& s) {
   const auto probability = [](double p) { return p >= 0 && p <= 1; };
-  if (s.operators.empty() || s.min_arguments < 1 || s.max_arguments < s.min_arguments || s.max_depth < 1 || !probability(s.operator_probability) ||
-      !std::all_of(s.digit_probability.begin(), s.digit_probability.end(), probability) || s.max_length < s.min_length || s.train < 0 || s.valid < 0 || s.test < 0)
+  if (s.operators.empty() || s.min_arguments < 1 || s.max_arguments < s.min_arguments || s.max_depth < 1 ||
+      !probability(s.operator_probability) || !std::all_of(s.digit_probability.begin(), s.digit_probability.end(), probability) ||
+      s.max_length < s.min_length || s.train < 0 || s.valid < 0 || s.test < 0)
     fail(ExitCode::usage, "listops settings out of range; see their bounds in the config reference");
 }
 
@@ -143,8 +150,8 @@ void each_tree(const ListopsSettings& settings, const std::function<void(const s
   uint64_t last = 0;
   for (uint64_t attempt = 0; static_cast<int64_t>(seen.size()) < wanted; ++attempt) {
     if (attempt - last > patience)
-      fail(ExitCode::usage, "listops: no new tree in {} draws after {} of {}; allow more arguments, levels or lengths, or ask for fewer", patience,
-           seen.size(), wanted);
+      fail(ExitCode::usage, "listops: no new tree in {} draws after {} of {}; allow more arguments, levels or lengths, or ask for fewer",
+           patience, seen.size(), wanted);
     const std::optional<int> value = draws.draw(attempt, tokens);
     const auto length = static_cast<int64_t>(tokens.size());
     if (!value || length <= settings.min_length || length >= settings.max_length) continue;
@@ -158,7 +165,9 @@ void each_tree(const ListopsSettings& settings, const std::function<void(const s
 class PartFile {
  public:
   explicit PartFile(const std::filesystem::path& path)
-      : path_(path), aside_(path.string() + ".tmp"), file_(io::file_system(), aside_, O_WRONLY | O_CREAT | O_TRUNC, 0666, ExitCode::resource) {
+      : path_(path),
+        aside_(path.string() + ".tmp"),
+        file_(io::file_system(), aside_, O_WRONLY | O_CREAT | O_TRUNC, 0666, ExitCode::resource) {
     buffer_ = "Source\tTarget\n";
   }
   ~PartFile() {
@@ -177,7 +186,8 @@ class PartFile {
     file_.close();
   }
   void name() {
-    if (io::file_system().rename(aside_.c_str(), path_.c_str()) != 0) fail(ExitCode::resource, "cannot rename {} to {}", aside_.string(), path_.string());
+    if (io::file_system().rename(aside_.c_str(), path_.c_str()) != 0)
+      fail(ExitCode::resource, "cannot rename {} to {}", aside_.string(), path_.string());
     named_ = true;
   }
 
@@ -202,7 +212,8 @@ ListopsSettings ListopsSettings::read(config::Section s) {
   s.field("max_arguments", l.max_arguments, config::between(1, 100), "the most arguments of an operator");
   s.field("max_depth", l.max_depth, config::between(1, 100), "the level, the root's being 1, on which all nodes are digits");
   s.field("operator_probability", l.operator_probability, config::between(0, 1), "how often a node above that level is an operator");
-  s.field("digit_probability", l.digit_probability, config::between(0, 1), "how often a node is a digit, by level from the root, the last number for all below; instead of operator_probability");
+  s.field("digit_probability", l.digit_probability, config::between(0, 1),
+          "how often a node is a digit, by level from the root, the last number for all below; instead of operator_probability");
   s.field("min_length", l.min_length, config::at_least(0), "a tree has more tokens than this");
   s.field("max_length", l.max_length, config::between(2, 1e6), "a tree has fewer tokens than this");
   s.count("train", l.train, config::between(0, 1e8), "trees of the training part");
@@ -211,10 +222,14 @@ ListopsSettings ListopsSettings::read(config::Section s) {
   if (l.max_arguments < l.min_arguments)
     s.fault("max_arguments", fmt::format("'{}' is below '{}'", s.path("max_arguments"), s.path("min_arguments")), "exchange them");
   if (l.max_length <= l.min_length + 1)
-    s.fault("max_length", fmt::format("no length lies between '{}' and '{}'", s.path("min_length"), s.path("max_length")), "both bounds are exclusive");
+    s.fault("max_length", fmt::format("no length lies between '{}' and '{}'", s.path("min_length"), s.path("max_length")),
+            "both bounds are exclusive");
   if (s.given("digit_probability") && s.given("operator_probability"))
-    s.fault("digit_probability", fmt::format("'{}' and '{}' say the same thing", s.path("digit_probability"), s.path("operator_probability")), "keep one of them");
-  if (l.operators.empty()) s.fault("operators", fmt::format("'{}' is empty", s.path("operators")), "name at least one of MIN, MAX, MED, SM");
+    s.fault("digit_probability",
+            fmt::format("'{}' and '{}' say the same thing", s.path("digit_probability"), s.path("operator_probability")),
+            "keep one of them");
+  if (l.operators.empty())
+    s.fault("operators", fmt::format("'{}' is empty", s.path("operators")), "name at least one of MIN, MAX, MED, SM");
   for (const std::string& name : l.operators)
     if (std::find(operator_names.begin(), operator_names.end(), name) == operator_names.end())
       s.fault("operators", fmt::format("'{}' has the unknown operator '{}'", s.path("operators"), name), "known here: MIN, MAX, MED, SM");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ListOps: nested lists of digits under MIN, MAX, MED and SM, to be evaluated to one digit (Nangia and Bowman 2018, "ListOps: A diagnostic
-// dataset for latent tree learning"; the long form of Tay et al. 2021, "Long Range Arena"). Generated from a seed: the same bytes everywhere.
+// dataset for latent tree learning"; the long form of Tay et al. 2021, "Long Range Arena"). Generated from a seed: the same bytes
+// everywhere.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,9 +17,9 @@ struct ListopsSettings {
   uint64_t seed = 0;
   std::vector<std::string> operators{"MIN", "MAX", "MED", "SM"};
   int64_t min_arguments = 2, max_arguments = 10;
-  int64_t max_depth = 10;                  // the root is on level 1; nodes on this level are digits
-  double operator_probability = 0.25;      // above that level
-  std::vector<double> digit_probability;   // by level, the last one also for all below: takes the place of operator_probability
+  int64_t max_depth = 10;                       // the root is on level 1; nodes on this level are digits
+  double operator_probability = 0.25;           // above that level
+  std::vector<double> digit_probability;        // by level, the last one also for all below: takes the place of operator_probability
   int64_t min_length = 500, max_length = 2000;  // a tree is kept when min_length < tokens < max_length
   int64_t train = 96000, valid = 2000, test = 2000;
 

@@ -47,7 +47,8 @@ class Reader {
       for (const std::string& name : source_.target) targets_.push_back(table_->column(name));
     else label_ = table_->column(label_name());
     result_.features = !wanted.empty() ? wanted : !source_.features.empty() ? source_.features : other_columns();
-    if (result_.features.empty()) fail(ExitCode::data, "{}: no column is left for the features; name them in data.features", printable(source_.path));
+    if (result_.features.empty())
+      fail(ExitCode::data, "{}: no column is left for the features; name them in data.features", printable(source_.path));
     for (const std::string& name : result_.features) features_.push_back(table_->column(name));
   }
 
@@ -90,7 +91,8 @@ class Reader {
     row.line = table_->line();
     for (const size_t column : targets_) row.targets.push_back(table_->number(column));
     if (settings_.task != Task::regression && !trimmed(table_->text(label_)).empty())
-      row.label = canonical_label(table_->text(label_), settings_.task == Task::classification ? settings_.classes : 0, table_->where(label_));
+      row.label =
+          canonical_label(table_->text(label_), settings_.task == Task::classification ? settings_.classes : 0, table_->where(label_));
     if (!source_.weight.empty()) row.weight = table_->number(weight_);
     sequence.rows.push_back(std::move(row));
     if (source_.step.empty()) return;
@@ -100,11 +102,13 @@ class Reader {
   }
 
   void note_missing(size_t column) {
-    if (missing_++ == 0) first_missing_ = fmt::format("{}: '{}' is no finite number", table_->where(column), printable(table_->text(column)));
+    if (missing_++ == 0)
+      first_missing_ = fmt::format("{}: '{}' is no finite number", table_->where(column), printable(table_->text(column)));
   }
   void report_missing() const {
     if (missing_ > 0)
-      fail(ExitCode::data, "{}; the file has {} such cell{}: correct them, or set data.missing: zero_with_flag", first_missing_, missing_, missing_ == 1 ? "" : "s");
+      fail(ExitCode::data, "{}; the file has {} such cell{}: correct them, or set data.missing: zero_with_flag", first_missing_, missing_,
+           missing_ == 1 ? "" : "s");
   }
 
   // Sorts the rows of a sequence by their steps.
@@ -116,8 +120,8 @@ class Reader {
     for (size_t i = 0; i < places.size(); ++i) {
       const size_t place = places[i];
       if (i > 0 && steps[place] == steps[places[i - 1]])
-        fail(ExitCode::data, "{}, column '{}': step {} of sequence '{}' stands in row {} too", result_.where(sequence.rows[place]), printable(source_.step),
-             steps[place], printable(sequence.name), sequence.rows[places[i - 1]].row);
+        fail(ExitCode::data, "{}, column '{}': step {} of sequence '{}' stands in row {} too", result_.where(sequence.rows[place]),
+             printable(source_.step), steps[place], printable(sequence.name), sequence.rows[places[i - 1]].row);
       const auto first = sequence.values.begin() + static_cast<std::ptrdiff_t>(place * features_.size());
       sorted.values.insert(sorted.values.end(), first, first + static_cast<std::ptrdiff_t>(features_.size()));
       sorted.rows.push_back(std::move(sequence.rows[place]));

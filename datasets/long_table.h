@@ -18,7 +18,7 @@ struct LongRow {
 };
 
 struct LongSequence {
-  std::string name;  // empty for a table without a column of sequences
+  std::string name;            // empty for a table without a column of sequences
   std::vector<double> values;  // [rows, features]
   std::vector<LongRow> rows;
 };
@@ -30,8 +30,8 @@ struct LongTable {
   std::string where(const LongRow& row) const;
 };
 
-// `features`: the columns a trained model expects; empty: those of the source, or all that have no other use. Error(data) for every fault but
-// numbers that are missing or not finite, unless the settings refuse them: then with their place and count.
+// `features`: the columns a trained model expects; empty: those of the source, or all that have no other use. Error(data) for every fault
+// but numbers that are missing or not finite, unless the settings refuse them: then with their place and count.
 LongTable read_long_table(const DataSettings&, const Source&, const std::vector<std::string>& features);
 
 }  // namespace tapeformer::datasets

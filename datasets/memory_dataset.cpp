@@ -101,7 +101,8 @@ void MemoryDataset::report_parts() {
     const auto& other = contents[static_cast<size_t>(a)];
     int64_t shared = 0;
     for (int64_t i = 0; i < size(b); ++i) shared += other.count(store(b).hash(i)) > 0;
-    if (shared > 0) say(fmt::format("warning: {} of the {} samples of {} stand in {} too (the same sequence)", shared, size(b), name_of(b), name_of(a)));
+    if (shared > 0)
+      say(fmt::format("warning: {} of the {} samples of {} stand in {} too (the same sequence)", shared, size(b), name_of(b), name_of(a)));
   }
   for (const Part part : {Part::train, Part::valid, Part::test}) {
     if (size(part) == 0 || description_.labels.empty()) continue;
@@ -112,7 +113,8 @@ void MemoryDataset::report_parts() {
     const size_t shown = std::min<size_t>(lacking.size(), 10);
     if (!lacking.empty())
       say(fmt::format("warning: {} has no sample of {} of the {} labels: {}{}", name_of(part), lacking.size(), counts.size(),
-                      fmt::join(lacking.begin(), lacking.begin() + static_cast<std::ptrdiff_t>(shown), ", "), shown < lacking.size() ? ", ..." : ""));
+                      fmt::join(lacking.begin(), lacking.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                      shown < lacking.size() ? ", ..." : ""));
   }
 }
 

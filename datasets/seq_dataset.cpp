@@ -58,8 +58,8 @@ class SeqDataset : public data::Dataset {
   struct Opened {
     std::string path;
     std::optional<SeqPart> data;
-    std::vector<int64_t> examples;  // those that are not empty
-    std::vector<int32_t> labels;    // by example, in our numbering
+    std::vector<int64_t> examples;     // those that are not empty
+    std::vector<int32_t> labels;       // by example, in our numbering
     std::vector<int32_t> tag_numbers;  // the file's numbering in ours; empty: the same
   };
   const Opened& at(Part part) const { return parts_[static_cast<size_t>(part)]; }
@@ -116,7 +116,9 @@ class SeqDataset : public data::Dataset {
     int32_t largest = -1;
     for (const int32_t label : o.data->labels()) largest = std::max(largest, label);
     if (o.data->labels().empty() && o.data->label_texts().empty())
-      o.data->each_tags([&](int64_t, int64_t, int64_t count, const int32_t* tags) { largest = std::max(largest, *std::max_element(tags, tags + count)); });
+      o.data->each_tags([&](int64_t, int64_t, int64_t count, const int32_t* tags) {
+        largest = std::max(largest, *std::max_element(tags, tags + count));
+      });
     return largest;
   }
 
@@ -132,7 +134,9 @@ class SeqDataset : public data::Dataset {
     if (declared && std::holds_alternative<int64_t>(*declared)) size = std::get<int64_t>(*declared);
     else if (declared && std::holds_alternative<uint64_t>(*declared)) size = static_cast<int64_t>(std::get<uint64_t>(*declared));
     else
-      train.data->each_tokens([&](int64_t, int64_t, int64_t count, const int32_t* tokens) { size = std::max<int64_t>(size, *std::max_element(tokens, tokens + count) + 1); });
+      train.data->each_tokens([&](int64_t, int64_t, int64_t count, const int32_t* tokens) {
+        size = std::max<int64_t>(size, *std::max_element(tokens, tokens + count) + 1);
+      });
     if (size < 1 || size > (int64_t{1} << 26)) fail(ExitCode::data, "{}: a vocabulary of {} tokens", printable(train.path), size);
     description_.vocab_size = size;
     description_.tokenizer_json = numbered_tokenizer(size);
@@ -155,7 +159,8 @@ class SeqDataset : public data::Dataset {
   void check(Part part) {
     Opened& o = at(part);
     if (!o.data) return;
-    if (o.data->numeric() != (description_.vocab_size == 0)) fail(ExitCode::data, "{}: tokens and numbers do not go together: another part or the model has the other kind", printable(o.path));
+    if (o.data->numeric() != (description_.vocab_size == 0))
+      fail(ExitCode::data, "{}: tokens and numbers do not go together: another part or the model has the other kind", printable(o.path));
     if (o.data->numeric()) check_values(o);
     else check_tokens(o);
     number_labels(part);
@@ -172,7 +177,8 @@ class SeqDataset : public data::Dataset {
     o.data->each_tokens([&](int64_t example, int64_t first, int64_t count, const int32_t* tokens) {
       for (int64_t i = 0; i < count; ++i)
         if (tokens[i] < 0 || tokens[i] >= description_.vocab_size)
-          fail(ExitCode::data, "{}, position {}: the token {} is outside 0 to {}", o.data->where(example), first + i + 1, tokens[i], description_.vocab_size - 1);
+          fail(ExitCode::data, "{}, position {}: the token {} is outside 0 to {}", o.data->where(example), first + i + 1, tokens[i],
+               description_.vocab_size - 1);
     });
   }
 
@@ -190,7 +196,9 @@ class SeqDataset : public data::Dataset {
           first_fault = fmt::format("{}, row {}, column '{}': {} is no finite number", o.data->where(example), first + i / features + 1,
                                     printable(description_.feature_names[static_cast<size_t>(i % features)]), values[i]);
     });
-    if (faults > 0) fail(ExitCode::data, "{}; the part has {} such value{}: correct them, or set data.missing: zero_with_flag", first_fault, faults, faults == 1 ? "" : "s");
+    if (faults > 0)
+      fail(ExitCode::data, "{}; the part has {} such value{}: correct them, or set data.missing: zero_with_flag", first_fault, faults,
+           faults == 1 ? "" : "s");
   }
 
   // The file's labels in the description's numbering.
@@ -250,7 +258,8 @@ class SeqDataset : public data::Dataset {
       cut += kept(o, example).rows() != o.data->length(example);
     }
     report_.push_back(fmt::format("{}: {} samples (mean {:.1f} rows), streamed from {}", name_of(part), o.examples.size(),
-                                  o.examples.empty() ? 0.0 : static_cast<double>(rows) / static_cast<double>(o.examples.size()), printable(o.path)));
+                                  o.examples.empty() ? 0.0 : static_cast<double>(rows) / static_cast<double>(o.examples.size()),
+                                  printable(o.path)));
     if (cut > 0) report_.push_back(fmt::format("{}: {} sequences cut to {} rows", name_of(part), cut, description_.max_length));
     if (const auto skipped = o.data->examples() - static_cast<int64_t>(o.examples.size()); skipped > 0)
       report_.push_back(fmt::format("{}: {} empty samples left out", name_of(part), skipped));

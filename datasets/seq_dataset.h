@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed sequences in HDF5, the layout "seq-dataset" 1: a group for each part with input_ids or values and offsets (or a dense X), labels, and
-// optional weights and ids. Read in pieces, never as a whole.
+// Packed sequences in HDF5, the layout "seq-dataset" 1: a group for each part with input_ids or values and offsets (or a dense X), labels,
+// and optional weights and ids. Read in pieces, never as a whole.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -12,8 +12,8 @@ namespace tapeformer::datasets {
 bool is_seq_dataset(const DataSettings&);
 std::unique_ptr<data::Dataset> open_seq_dataset(const DataSettings&, const OpenOptions&);
 
-// Writes all parts of a data set to a file of that layout, aside, and renames it. Numbers are written as they were before they were standardised
-// (to the bit when the data set was opened with data.standardize off), missing ones as NaN.
+// Writes all parts of a data set to a file of that layout, aside, and renames it. Numbers are written as they were before they were
+// standardised (to the bit when the data set was opened with data.standardize off), missing ones as NaN.
 void convert_to_hdf5(const data::Dataset&, const std::filesystem::path& file);
 
 }  // namespace tapeformer::datasets

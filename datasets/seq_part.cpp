@@ -21,7 +21,8 @@ std::vector<T> vector_of(const io::Hdf5Dataset& dataset) {
 
 }  // namespace
 
-SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, data::Task task) : path_(std::move(path)), group_(std::move(group)) {
+SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, data::Task task)
+    : path_(std::move(path)), group_(std::move(group)) {
   read_offsets(file);
   read_labels(file, task);
   if (file.has(group_ + "/weights")) {
@@ -29,7 +30,8 @@ SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, 
     check_rows(weights, examples());
     weights_ = vector_of<float>(weights);
     for (int64_t i = 0; i < examples(); ++i)
-      if (!data::is_usable(weight(i)) || weight(i) < 0) fail(ExitCode::data, "{}: the weight {}; it must be a finite number, at least 0", where(i), weight(i));
+      if (!data::is_usable(weight(i)) || weight(i) < 0)
+        fail(ExitCode::data, "{}: the weight {}; it must be a finite number, at least 0", where(i), weight(i));
   }
   if (!file.has(group_ + "/ids")) return;
   ids_ = file.dataset(group_ + "/ids");
@@ -38,7 +40,8 @@ SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, 
 
 void SeqPart::check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const {
   if (dataset.sizes().empty() || dataset.rows() != rows)
-    fail(ExitCode::data, "{}: {} has {} rows, {} are expected", printable(path_), dataset.path(), dataset.sizes().empty() ? 0 : dataset.rows(), rows);
+    fail(ExitCode::data, "{}: {} has {} rows, {} are expected", printable(path_), dataset.path(),
+         dataset.sizes().empty() ? 0 : dataset.rows(), rows);
 }
 
 void SeqPart::read_offsets(const io::Hdf5File& file) {
@@ -56,13 +59,15 @@ void SeqPart::read_offsets(const io::Hdf5File& file) {
     return;
   }
   const io::Hdf5Dataset offsets = file.dataset(group_ + "/offsets");
-  if (offsets.sizes().size() != 1 || offsets.rows() < 1) fail(ExitCode::data, "{}: {} must be a vector of at least one number", printable(path_), offsets.path());
+  if (offsets.sizes().size() != 1 || offsets.rows() < 1)
+    fail(ExitCode::data, "{}: {} must be a vector of at least one number", printable(path_), offsets.path());
   offsets_ = vector_of<int64_t>(offsets);
   for (size_t i = 0; i < offsets_.size(); ++i)
     if (offsets_[i] < (i ? offsets_[i - 1] : 0) || (i == 0 && offsets_[0] != 0))
       fail(ExitCode::data, "{}: {}[{}] is {}; offsets begin with 0 and never fall", printable(path_), offsets.path(), i, offsets_[i]);
   if (offsets_.back() != rows_->rows())
-    fail(ExitCode::data, "{}: {} ends with {}, but {} has {} rows", printable(path_), offsets.path(), offsets_.back(), rows_->path(), rows_->rows());
+    fail(ExitCode::data, "{}: {} ends with {}, but {} has {} rows", printable(path_), offsets.path(), offsets_.back(), rows_->path(),
+         rows_->rows());
 }
 
 void SeqPart::read_labels(const io::Hdf5File& file, data::Task task) {
@@ -81,7 +86,8 @@ void SeqPart::read_labels(const io::Hdf5File& file, data::Task task) {
     target_size_ = rank == 2 ? labels.sizes()[1] : 1;
     targets_ = vector_of<float>(labels);
     for (size_t i = 0; i < targets_.size(); ++i)
-      if (!data::is_usable(targets_[i])) fail(ExitCode::data, "{}: the target {} is no finite number", where(static_cast<int64_t>(i) / target_size_), targets_[i]);
+      if (!data::is_usable(targets_[i]))
+        fail(ExitCode::data, "{}: the target {} is no finite number", where(static_cast<int64_t>(i) / target_size_), targets_[i]);
   } else if (labels.kind() == io::Hdf5Kind::text) {
     label_texts_ = labels.texts();
   } else {
@@ -118,7 +124,8 @@ std::string SeqPart::id(int64_t example) const { return ids_ ? ids_->texts(examp
 std::string SeqPart::where(int64_t example) const { return fmt::format("{}: {}, example {}", printable(path_), group_, example + 1); }
 
 template <class T>
-void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns, const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const {
+void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns,
+                         const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const {
   const int64_t in_row = dense_ ? dataset.sizes()[1] : 1;  // our rows in a row of the data set
   const int64_t step = std::max<int64_t>(1, piece_bytes / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(1, columns * in_row));
   int64_t example = 0;
@@ -135,8 +142,14 @@ void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns, const 
   }
 }
 
-void SeqPart::each_tokens(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const { each_piece<int32_t>(*rows_, 1, visit); }
-void SeqPart::each_values(const std::function<void(int64_t, int64_t, int64_t, const double*)>& visit) const { each_piece<double>(*rows_, features_, visit); }
-void SeqPart::each_tags(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const { each_piece<int32_t>(*tags_, 1, visit); }
+void SeqPart::each_tokens(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const {
+  each_piece<int32_t>(*rows_, 1, visit);
+}
+void SeqPart::each_values(const std::function<void(int64_t, int64_t, int64_t, const double*)>& visit) const {
+  each_piece<double>(*rows_, features_, visit);
+}
+void SeqPart::each_tags(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const {
+  each_piece<int32_t>(*tags_, 1, visit);
+}
 
 }  // namespace tapeformer::datasets

@@ -45,12 +45,13 @@ class SeqPart {
   void read_labels(const io::Hdf5File& file, data::Task task);
   void check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const;
   template <class T>
-  void each_piece(const io::Hdf5Dataset& dataset, int64_t columns, const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const;
+  void each_piece(const io::Hdf5Dataset& dataset, int64_t columns,
+                  const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const;
 
   std::string path_, group_;
   std::optional<io::Hdf5Dataset> rows_, tags_, ids_;
-  bool dense_ = false;     // X [examples, length, features]
-  int64_t features_ = 0;   // 0: tokens
+  bool dense_ = false;    // X [examples, length, features]
+  int64_t features_ = 0;  // 0: tokens
   std::vector<int64_t> offsets_;
   std::vector<int32_t> labels_;
   std::vector<std::string> label_texts_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sample is a whole sequence, or a window of one. Parts cut from one table are cut by sequences (stratified by seed); windows over a table that
-// is one sequence are cut by time, first train, then valid, then test, so that no window of one part overlaps one of another.
+// A sample is a whole sequence, or a window of one. Parts cut from one table are cut by sequences (stratified by seed); windows over a
+// table that is one sequence are cut by time, first train, then valid, then test, so that no window of one part overlaps one of another.
 #include "datasets/series.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ struct Stretch {
 
 class Builder {
  public:
-  Builder(const DataSettings& settings, const OpenOptions& options) : settings_(settings), options_(options), dataset_(std::make_unique<MemoryDataset>()) {}
+  Builder(const DataSettings& settings, const OpenOptions& options)
+      : settings_(settings), options_(options), dataset_(std::make_unique<MemoryDataset>()) {}
 
   std::unique_ptr<data::Dataset> build() {
     data::Description& d = dataset_->description();
@@ -59,10 +60,13 @@ class Builder {
     const data::Description& d = *options_.known;
     if (d.vocab_size > 0) fail(ExitCode::checkpoint, "the model was trained on tokens, the data is numeric");
     if (d.task != settings_.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
-    if (d.max_length < settings_.window.length) fail(ExitCode::checkpoint, "the model takes {} rows, data.window.length is {}", d.max_length, settings_.window.length);
+    if (d.max_length < settings_.window.length)
+      fail(ExitCode::checkpoint, "the model takes {} rows, data.window.length is {}", d.max_length, settings_.window.length);
   }
 
-  bool carves(Part part) const { return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0); }
+  bool carves(Part part) const {
+    return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0);
+  }
 
   // Columns without the flags of a trained model.
   std::vector<std::string> known_features() const {
@@ -75,7 +79,9 @@ class Builder {
   // The training table gives the parts that the split cuts from it as well.
   void load(Part part) {
     const Source& source = settings_.source(part);
-    const bool needed = options_.has(part) || (part == Part::train && ((carves(Part::valid) && options_.has(Part::valid)) || (carves(Part::test) && options_.has(Part::test))));
+    const bool needed =
+        options_.has(part) ||
+        (part == Part::train && ((carves(Part::valid) && options_.has(Part::valid)) || (carves(Part::test) && options_.has(Part::test))));
     if (!source.given() || !needed) return;
     LongTable& table = tables_[static_cast<size_t>(part)];
     table = read_long_table(settings_, source, names_);
@@ -102,7 +108,8 @@ class Builder {
       return;
     }
     std::vector<std::string> strata;
-    for (const LongSequence& s : table.sequences) strata.push_back(settings_.task == Task::classification ? s.rows.back().label : std::string());
+    for (const LongSequence& s : table.sequences)
+      strata.push_back(settings_.task == Task::classification ? s.rows.back().label : std::string());
     const std::vector<Part> parts = split_by_seed(strata, settings_.split);
     for (size_t i = 0; i < parts.size(); ++i) give(parts[i], table.sequences[i], 0, table.sequences[i].rows.size());
   }
@@ -122,7 +129,9 @@ class Builder {
     else d.labels = sorted_labels({labels.begin(), labels.end()});
   }
 
-  bool is_ignored(const std::string& tag) const { return settings_.task == Task::tagging && !settings_.ignored_tag.empty() && tag == settings_.ignored_tag; }
+  bool is_ignored(const std::string& tag) const {
+    return settings_.task == Task::tagging && !settings_.ignored_tag.empty() && tag == settings_.ignored_tag;
+  }
 
   void fill(Part part) {
     const auto& stretches = stretches_[static_cast<size_t>(part)];
@@ -134,12 +143,18 @@ class Builder {
     data::SampleEncoder encoder(encoding);
     UnknownLabels unknown;
     int64_t dropped = 0;
-    for (const Stretch& s : stretches) dropped += settings_.window.length > 0 ? add_windows(part, s, encoder, labels, unknown) : add_whole(part, s, encoder, labels, unknown);
+    for (const Stretch& s : stretches)
+      dropped +=
+          settings_.window.length > 0 ? add_windows(part, s, encoder, labels, unknown) : add_whole(part, s, encoder, labels, unknown);
     const Source& own = settings_.source(part);
-    unknown.fail_if_any(printable(own.given() ? own.path : settings_.train.path), settings_.task == Task::tagging ? own.tags : own.label, labels.names());
-    if (part == Part::train && dataset_->size(part) == 0) fail(ExitCode::data, "{}: no training sample{}", printable(settings_.train.path), settings_.window.length > 0 ? "; is data.window.length too long?" : "");
+    unknown.fail_if_any(printable(own.given() ? own.path : settings_.train.path), settings_.task == Task::tagging ? own.tags : own.label,
+                        labels.names());
+    if (part == Part::train && dataset_->size(part) == 0)
+      fail(ExitCode::data, "{}: no training sample{}", printable(settings_.train.path),
+           settings_.window.length > 0 ? "; is data.window.length too long?" : "");
     dataset_->say(size_line(*dataset_, part));
-    if (encoder.truncated() > 0) dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
+    if (encoder.truncated() > 0)
+      dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
     if (encoder.missing() > 0) dataset_->say(fmt::format("{}: {} numbers missing, set to 0 with a flag", name_of(part), encoder.missing()));
     if (dropped > 0) dataset_->say(fmt::format("{}: {} rows at the ends fill no whole window", name_of(part), dropped));
   }
@@ -158,7 +173,8 @@ class Builder {
 
   int32_t tag_of(const Stretch& s, size_t r, const Labels& labels, UnknownLabels& unknown) const {
     const LongRow& row = s.sequence->rows[r];
-    if (row.label.empty()) fail(ExitCode::data, "{}, column '{}': the tag is missing", s.table->where(row), printable(settings_.train.tags));
+    if (row.label.empty())
+      fail(ExitCode::data, "{}, column '{}': the tag is missing", s.table->where(row), printable(settings_.train.tags));
     if (is_ignored(row.label)) return -100;
     const int32_t number = labels.number(row.label);
     if (number < 0) unknown.add(row.label, row.row);
@@ -168,18 +184,21 @@ class Builder {
   // Label or targets and weight of one row.
   void target(const Stretch& s, const LongRow& row, const Labels& labels, UnknownLabels& unknown, data::Sample& sample) const {
     if (settings_.task == Task::classification) {
-      if (row.label.empty()) fail(ExitCode::data, "{}, column '{}': the label is missing", s.table->where(row), printable(settings_.train.label));
+      if (row.label.empty())
+        fail(ExitCode::data, "{}, column '{}': the label is missing", s.table->where(row), printable(settings_.train.label));
       sample.label = labels.number(row.label);
       if (sample.label < 0) unknown.add(row.label, row.row);
     }
     sample.target.clear();
     for (size_t k = 0; k < row.targets.size(); ++k) {
       if (!data::is_usable(row.targets[k]))
-        fail(ExitCode::data, "{}, column '{}': a finite number is needed to learn from", s.table->where(row), printable(settings_.train.target[k]));
+        fail(ExitCode::data, "{}, column '{}': a finite number is needed to learn from", s.table->where(row),
+             printable(settings_.train.target[k]));
       sample.target.push_back(static_cast<float>(row.targets[k]));
     }
     if (!data::is_usable(row.weight) || row.weight < 0)
-      fail(ExitCode::data, "{}, column '{}': a weight must be a finite number, at least 0", s.table->where(row), printable(settings_.train.weight));
+      fail(ExitCode::data, "{}, column '{}': a weight must be a finite number, at least 0", s.table->where(row),
+           printable(settings_.train.weight));
     sample.weight = static_cast<float>(row.weight);
   }
 
@@ -191,7 +210,8 @@ class Builder {
     for (size_t r = s.first; r < s.last && settings_.task != Task::tagging; ++r) {
       const LongRow& row = s.sequence->rows[r];
       if (row.label != front.label || row.targets != front.targets || row.weight != front.weight)
-        fail(ExitCode::data, "{}: label, target or weight differs from row {}, of the same sequence '{}'", s.table->where(row), front.row, printable(s.sequence->name));
+        fail(ExitCode::data, "{}: label, target or weight differs from row {}, of the same sequence '{}'", s.table->where(row), front.row,
+             printable(s.sequence->name));
     }
     data::Sample sample = encoded(s, encoder, labels, unknown);
     sample.label = rest.label;
@@ -230,6 +250,8 @@ class Builder {
 
 bool is_series(const DataSettings& settings) { return settings.format_of(settings.train) != Format::hdf5 && settings.numeric(); }
 
-std::unique_ptr<data::Dataset> open_series(const DataSettings& settings, const OpenOptions& options) { return Builder(settings, options).build(); }
+std::unique_ptr<data::Dataset> open_series(const DataSettings& settings, const OpenOptions& options) {
+  return Builder(settings, options).build();
+}
 
 }  // namespace tapeformer::datasets

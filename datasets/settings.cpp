@@ -11,15 +11,18 @@ using config::Section;
 // Keys of one file; what stands in `source` before is what holds when a key is not given.
 void read_source(Section& s, Source& source) {
   s.field("path", source.path, "the data file, relative to the working directory");
-  s.choice("encoding", source.encoding, {{"utf-8", io::Encoding::utf8}, {"latin-1", io::Encoding::latin1}}, "how the file's text is written");
+  s.choice("encoding", source.encoding, {{"utf-8", io::Encoding::utf8}, {"latin-1", io::Encoding::latin1}},
+           "how the file's text is written");
   s.field("text", source.text, "classification and regression of text: the column with the text");
   s.field("tokens", source.tokens, "tagging: the column with the words of a sequence (a JSON array, or separated by spaces)");
   s.field("tags", source.tags, "tagging: the column with one tag for each word");
   s.field("label", source.label, "classification: the column with the class");
   s.field("target", source.target, "regression: the column, or the list of columns, with the numbers to predict");
-  s.field("features", source.features, "numeric sequences in a long table: the columns with the numbers; all that have no other use unless given");
+  s.field("features", source.features,
+          "numeric sequences in a long table: the columns with the numbers; all that have no other use unless given");
   s.field("sequence", source.sequence, "numeric sequences in a long table: the column that says which sequence a row belongs to");
-  s.field("step", source.step, "numeric sequences in a long table: the column that orders the rows of a sequence; the file's order unless given");
+  s.field("step", source.step,
+          "numeric sequences in a long table: the column that orders the rows of a sequence; the file's order unless given");
   s.field("id", source.id, "the column that names a sample; its row number unless given");
   s.field("weight", source.weight, "the column with the weight of a sample in the loss");
 }
@@ -36,27 +39,32 @@ void read_split(Section& data, DataSettings& d) {
   s.field("seed", d.split.seed, "seed of the split; another seed makes other parts");
   if (d.split.valid + d.split.test >= 1)
     s.fault("valid", "'data.split.valid' and 'data.split.test' leave nothing to train on", "their sum must be below 1");
-  if (d.split.valid > 0 && d.valid.given()) s.fault("valid", "the validation part is given twice, by 'data.split.valid' and 'data.valid.path'", "keep one of them");
-  if (d.split.test > 0 && d.test.given()) s.fault("test", "the test part is given twice, by 'data.split.test' and 'data.test.path'", "keep one of them");
+  if (d.split.valid > 0 && d.valid.given())
+    s.fault("valid", "the validation part is given twice, by 'data.split.valid' and 'data.valid.path'", "keep one of them");
+  if (d.split.test > 0 && d.test.given())
+    s.fault("test", "the test part is given twice, by 'data.split.test' and 'data.test.path'", "keep one of them");
 }
 
 void read_class_weights(Section& s, DataSettings& d) {
   s.choice("class_weights", d.class_weights, {{"none", ClassWeights::none}, {"balanced", ClassWeights::balanced}},
            "weights of the classes in the loss; none: all 1; balanced: samples / (classes * samples of the class)");
-  d.label_weights = s.numbers_by_name("label_weights", config::at_least(0), "the same by hand, label: weight; a label that is not named weighs 1");
+  d.label_weights =
+      s.numbers_by_name("label_weights", config::at_least(0), "the same by hand, label: weight; a label that is not named weighs 1");
   if (d.class_weights != ClassWeights::none && !d.label_weights.empty())
     s.fault("label_weights", "'data.label_weights' and 'data.class_weights' say the same thing", "keep one of them");
   if (d.task != data::Task::regression) return;
-  if (d.class_weights != ClassWeights::none) s.fault("class_weights", "'data.class_weights' has no meaning with 'data.task: regression'", "remove it");
+  if (d.class_weights != ClassWeights::none)
+    s.fault("class_weights", "'data.class_weights' has no meaning with 'data.task: regression'", "remove it");
   if (!d.label_weights.empty()) s.fault("label_weights", "'data.label_weights' has no meaning with 'data.task: regression'", "remove it");
 }
 
 void read_window(Section& data, DataSettings& d) {
-  Section s = data.section("window", "cuts a long numeric table into sequences; the label or target of a window is the one of its last row");
+  Section s =
+      data.section("window", "cuts a long numeric table into sequences; the label or target of a window is the one of its last row");
   s.field("length", d.window.length, config::at_least(0), "rows of a window; 0: no windows");
   d.window.hop = d.window.length;
   s.field("hop", d.window.hop, config::at_least(d.window.length > 0 ? 1 : 0), "rows from one window to the next; the length unless given");
-  if (s.given("hop") && d.window.length == 0) s.fault("hop", "'data.window.hop' needs 'data.window.length'", "say how long a window is");
+  if (d.window.hop > 0 && d.window.length == 0) s.fault("hop", "'data.window.hop' needs 'data.window.length'", "say how long a window is");
   if (d.max_length > 0 && d.window.length > d.max_length)
     s.fault("length", "'data.window.length' is above 'data.max_length'", "raise data.max_length, or leave it out");
 }
@@ -64,12 +72,17 @@ void read_window(Section& data, DataSettings& d) {
 void read_tokenizer(Section s, DataSettings& d) {
   using data::TokenizerKind;
   s.choice("type", d.tokenizer.kind,
-           {{"byte", TokenizerKind::byte}, {"character", TokenizerKind::character}, {"whitespace", TokenizerKind::whitespace}, {"word", TokenizerKind::word}},
+           {{"byte", TokenizerKind::byte},
+            {"character", TokenizerKind::character},
+            {"whitespace", TokenizerKind::whitespace},
+            {"word", TokenizerKind::word}},
            "what a token is: one of 256 bytes; a code point; what stands between spaces; a run of letters and digits, or one other sign");
   s.field("lowercase", d.tokenizer.lowercase, "lower-cases the text first");
-  s.count("vocab_size", d.tokenizer.vocab_size, config::at_least(0), "the most tokens of the vocabulary, <unk> included, the most frequent first; 0: all");
+  s.count("vocab_size", d.tokenizer.vocab_size, config::at_least(0),
+          "the most tokens of the vocabulary, <unk> included, the most frequent first; 0: all");
   s.field("minimum_count", d.tokenizer.minimum_count, config::at_least(1), "tokens seen less often in the training part are <unk>");
-  if (d.tokenizer.vocab_size == 1) s.fault("vocab_size", "'tokenizer.vocab_size: 1' leaves nothing but <unk>", "use 0 for all tokens, or 2 and more");
+  if (d.tokenizer.vocab_size == 1)
+    s.fault("vocab_size", "'tokenizer.vocab_size: 1' leaves nothing but <unk>", "use 0 for all tokens, or 2 and more");
   if (d.task == data::Task::tagging && d.tokenizer.kind == TokenizerKind::byte)
     s.fault("type", "'tokenizer.type: byte' cannot be used with 'data.task: tagging', where a tag belongs to a word", "use whitespace");
 }
@@ -113,15 +126,19 @@ DataSettings DataSettings::read(Section root) {
   read_part(s, "test", d.test);
   read_split(s, d);
   s.count("max_length", d.max_length, config::at_least(0), "the most rows of a sequence; 0: as many as the longest of the data has");
-  s.choice("truncate", d.truncate, {{"error", Truncate::error}, {"right", Truncate::right}, {"left", Truncate::left}, {"middle", Truncate::middle}},
+  s.choice("truncate", d.truncate,
+           {{"error", Truncate::error}, {"right", Truncate::right}, {"left", Truncate::left}, {"middle", Truncate::middle}},
            "too long sequences: an error, or cut at the right end, the left end, in the middle");
   s.choice("empty", d.empty, {{"error", Empty::error}, {"skip", Empty::skip}}, "sequences without a row: an error, or left out");
   s.choice("missing", d.missing, {{"error", Missing::error}, {"zero_with_flag", Missing::zero_with_flag}},
-           "numbers that are missing or not finite: an error, or 0 (the mean, where features are standardised) and 1 in a flag feature of their own");
-  s.count("classes", d.classes, config::at_least(0), "classification: above 0, labels must be whole numbers from 0 to classes - 1; 0: labels are words, found in the training part");
+           "numbers that are missing or not finite: an error, or 0 (the mean, where features are standardised) and 1 in a flag feature of "
+           "their own");
+  s.count("classes", d.classes, config::at_least(0),
+          "classification: above 0, labels must be whole numbers from 0 to classes - 1; 0: labels are words, found in the training part");
   s.field("ignored_tag", d.ignored_tag, "tagging: rows with this tag are not learned");
   read_class_weights(s, d);
-  s.field("standardize", d.standardize, "numeric sequences: subtract the mean of a feature and divide by its deviation, both of the training part");
+  s.field("standardize", d.standardize,
+          "numeric sequences: subtract the mean of a feature and divide by its deviation, both of the training part");
   s.field("shuffle", d.shuffle, "another order of the training part in each epoch");
   read_window(s, d);
   read_tokenizer(root.section("tokenizer", "how text becomes tokens"), d);

@@ -29,8 +29,8 @@ std::string histogram(const std::vector<int32_t>& sorted) {
   std::string text;
   for (int64_t i = 0; i < 10 && least + i * width <= sorted.back(); ++i) {
     const int64_t count = counts[static_cast<size_t>(i)];
-    text += fmt::format("    {:>7} to {:<7} {:>9}  {}\n", least + i * width, std::min<int64_t>(least + (i + 1) * width - 1, sorted.back()), count,
-                        std::string(static_cast<size_t>((count * 40 + most - 1) / most), '#'));
+    text += fmt::format("    {:>7} to {:<7} {:>9}  {}\n", least + i * width, std::min<int64_t>(least + (i + 1) * width - 1, sorted.back()),
+                        count, std::string(static_cast<size_t>((count * 40 + most - 1) / most), '#'));
   }
   return text;
 }
@@ -42,8 +42,8 @@ std::string lengths_text(const data::Dataset& dataset, Part part) {
   const size_t n = lengths.size();
   const double total = std::accumulate(lengths.begin(), lengths.end(), 0.0);
   const double median = n % 2 ? lengths[n / 2] : (lengths[n / 2 - 1] + lengths[n / 2]) / 2.0;
-  return fmt::format("  lengths: least {}, median {}, mean {:.2f}, most {}, rows together {}\n", lengths.front(), median, total / static_cast<double>(n),
-                     lengths.back(), static_cast<int64_t>(total)) +
+  return fmt::format("  lengths: least {}, median {}, mean {:.2f}, most {}, rows together {}\n", lengths.front(), median,
+                     total / static_cast<double>(n), lengths.back(), static_cast<int64_t>(total)) +
          histogram(lengths);
 }
 
@@ -52,7 +52,8 @@ std::string counts_text(const data::Description& d, const std::vector<int64_t>& 
   std::string text = fmt::format("  {}:\n", d.task == Task::tagging ? "tags" : "classes");
   constexpr size_t most = 50;
   for (size_t c = 0; c < std::min(most, counts.size()); ++c)
-    text += fmt::format("    {:<20} {:>9}  {:.1f} %\n", printable(d.labels[c]), counts[c], 100.0 * static_cast<double>(counts[c]) / static_cast<double>(total));
+    text += fmt::format("    {:<20} {:>9}  {:.1f} %\n", printable(d.labels[c]), counts[c],
+                        100.0 * static_cast<double>(counts[c]) / static_cast<double>(total));
   if (counts.size() > most) text += fmt::format("    and {} more\n", counts.size() - most);
   if (ignored > 0) text += fmt::format("    ignored rows         {:>9}\n", ignored);
   return text;
@@ -74,7 +75,8 @@ std::string targets_text(const data::Dataset& dataset, Part part) {
   }
   std::string text;
   for (size_t k = 0; k < outputs; ++k)
-    text += fmt::format("  target {}: least {:.6g}, mean {:.6g}, most {:.6g}\n", printable(d.target_names[k]), least[k], sum[k] / static_cast<double>(dataset.size(part)), most[k]);
+    text += fmt::format("  target {}: least {:.6g}, mean {:.6g}, most {:.6g}\n", printable(d.target_names[k]), least[k],
+                        sum[k] / static_cast<double>(dataset.size(part)), most[k]);
   return text;
 }
 
@@ -98,13 +100,14 @@ std::string input_text(const data::Description& d) {
     std::vector<std::string> first;
     for (int32_t t = 0; t < std::min<int64_t>(d.vocab_size, 20) && tokenizer.settings().kind != data::TokenizerKind::byte; ++t)
       first.push_back(printable(tokenizer.decode(t)));
-    return fmt::format("input: tokens of the {} tokenizer, vocabulary {}{}{}\n", data::name_of(tokenizer.settings().kind), d.vocab_size, first.empty() ? "" : ": ",
-                       fmt::join(first, " "));
+    return fmt::format("input: tokens of the {} tokenizer, vocabulary {}{}{}\n", data::name_of(tokenizer.settings().kind), d.vocab_size,
+                       first.empty() ? "" : ": ", fmt::join(first, " "));
   }
   std::string text = fmt::format("input: {} features{}\n", d.features(), d.feature_mean.defined() ? ", standardised" : "");
   for (int64_t f = 0; f < d.features(); ++f) {
     text += fmt::format("  {}", printable(d.feature_names[static_cast<size_t>(f)]));
-    if (d.feature_mean.defined()) text += fmt::format(": mean {:.6g}, deviation {:.6g}", d.feature_mean.data<double>()[f], d.feature_deviation.data<double>()[f]);
+    if (d.feature_mean.defined())
+      text += fmt::format(": mean {:.6g}, deviation {:.6g}", d.feature_mean.data<double>()[f], d.feature_deviation.data<double>()[f]);
     text += '\n';
   }
   return text;
@@ -136,7 +139,8 @@ std::string inspect_text(const data::Dataset& dataset, Part part, int64_t sample
     text += '\n';
     if (d.vocab_size > 0) text += fmt::format("  {}\n", printable(data::Tokenizer::from_json(d.tokenizer_json).decode(s.tokens)));
     for (size_t at = 0; at < s.values.size(); at += static_cast<size_t>(d.features()))
-      text += fmt::format("  {}\n", fmt::join(s.values.begin() + static_cast<std::ptrdiff_t>(at), s.values.begin() + static_cast<std::ptrdiff_t>(at) + d.features(), " "));
+      text += fmt::format("  {}\n", fmt::join(s.values.begin() + static_cast<std::ptrdiff_t>(at),
+                                              s.values.begin() + static_cast<std::ptrdiff_t>(at) + d.features(), " "));
     if (!s.tags.empty()) {
       std::vector<std::string> tags;
       for (const int32_t tag : s.tags) tags.push_back(tag < 0 ? "-" : printable(d.labels[static_cast<size_t>(tag)]));

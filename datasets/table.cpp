@@ -60,7 +60,8 @@ class CsvTable : public Table {
 class JsonlTable : public Table {
  public:
   explicit JsonlTable(const Source& source) : Table(source.path), encoding_(source.encoding), file_(source.path, std::ios::binary) {
-    if (!file_ || std::filesystem::is_directory(source.path)) fail(ExitCode::data, "cannot read {}: no such file, or not readable", printable(source.path));
+    if (!file_ || std::filesystem::is_directory(source.path))
+      fail(ExitCode::data, "cannot read {}: no such file, or not readable", printable(source.path));
     pending_ = read_object();
     if (!pending_) fail(ExitCode::data, "{}: the file is empty", printable(source.path));
     for (const auto& [key, value] : object_.items()) columns_.push_back(key);
@@ -100,7 +101,8 @@ class JsonlTable : public Table {
     if (!v->is_array()) fail(ExitCode::data, "{}: expected an array of words", where(column));
     std::vector<std::string> words;
     for (const nlohmann::json& word : *v) {
-      if (word.is_structured() || word.is_null()) fail(ExitCode::data, "{}: element {} of the array is no word", where(column), words.size() + 1);
+      if (word.is_structured() || word.is_null())
+        fail(ExitCode::data, "{}: element {} of the array is no word", where(column), words.size() + 1);
       words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
     }
     return words;
@@ -131,8 +133,8 @@ class JsonlTable : public Table {
     } while (trimmed(text).empty());
     if (encoding_ == io::Encoding::latin1) text = io::utf8_from_latin1(text);
     else if (const auto at = io::first_invalid_utf8(text))
-      fail(ExitCode::data, "{}:{}: the byte 0x{:02x} at offset {} is not UTF-8; if the file is Latin-1, declare encoding: latin-1", printable(path()), line_,
-           static_cast<unsigned char>(text[*at]), begin_ + *at + (begin_ == 0 ? marked_ : 0));
+      fail(ExitCode::data, "{}:{}: the byte 0x{:02x} at offset {} is not UTF-8; if the file is Latin-1, declare encoding: latin-1",
+           printable(path()), line_, static_cast<unsigned char>(text[*at]), begin_ + *at + (begin_ == 0 ? marked_ : 0));
     try {
       object_ = nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& e) {
@@ -159,10 +161,14 @@ std::string Table::where(size_t column) const { return fmt::format("{}, column '
 
 std::unique_ptr<Table> Table::open(const Source& source, Format format) {
   switch (format) {
-    case Format::csv: return std::make_unique<CsvTable>(source, ',');
-    case Format::tsv: return std::make_unique<CsvTable>(source, '\t');
-    case Format::jsonl: return std::make_unique<JsonlTable>(source);
-    default: require(false, "not a table: {}", source.path);
+    case Format::csv:
+      return std::make_unique<CsvTable>(source, ',');
+    case Format::tsv:
+      return std::make_unique<CsvTable>(source, '\t');
+    case Format::jsonl:
+      return std::make_unique<JsonlTable>(source);
+    default:
+      require(false, "not a table: {}", source.path);
   }
   return nullptr;
 }

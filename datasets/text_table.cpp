@@ -46,7 +46,8 @@ Columns columns_of(const Table& table, const Source& source, Task task) {
 
 class Reader {
  public:
-  Reader(const DataSettings& settings, const OpenOptions& options) : settings_(settings), options_(options), dataset_(std::make_unique<MemoryDataset>()) {}
+  Reader(const DataSettings& settings, const OpenOptions& options)
+      : settings_(settings), options_(options), dataset_(std::make_unique<MemoryDataset>()) {}
 
   std::unique_ptr<data::Dataset> read() {
     data::Description& d = dataset_->description();
@@ -76,7 +77,9 @@ class Reader {
     const Source& own = settings_.source(part);
     return own.given() || !carved(part) ? own : settings_.train;
   }
-  bool carved(Part part) const { return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0); }
+  bool carved(Part part) const {
+    return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0);
+  }
   bool splits() const { return settings_.split.valid > 0 || settings_.split.test > 0; }
 
   // Calls visit(table, columns) for each row of a part.
@@ -167,7 +170,8 @@ class Reader {
     }
     for (const size_t column : columns.targets) {
       const double value = table.number(column);
-      if (!data::is_usable(value)) fail(ExitCode::data, "{}: a finite number is needed to learn from, found '{}'", table.where(column), printable(table.text(column)));
+      if (!data::is_usable(value))
+        fail(ExitCode::data, "{}: a finite number is needed to learn from, found '{}'", table.where(column), printable(table.text(column)));
       sample.target.push_back(static_cast<float>(value));
     }
   }
@@ -187,17 +191,21 @@ class Reader {
   float weight(const Table& table, const Columns& columns) const {
     const double value = table.number(columns.weight);
     if (!data::is_usable(value) || value < 0)
-      fail(ExitCode::data, "{}: a weight must be a finite number, at least 0, found '{}'", table.where(columns.weight), printable(table.text(columns.weight)));
+      fail(ExitCode::data, "{}: a weight must be a finite number, at least 0, found '{}'", table.where(columns.weight),
+           printable(table.text(columns.weight)));
     return static_cast<float>(value);
   }
 
   void report(Part part, const data::SampleEncoder& encoder, int64_t skipped) {
     dataset_->say(size_line(*dataset_, part));
-    if (encoder.truncated() > 0) dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
+    if (encoder.truncated() > 0)
+      dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
     if (skipped > 0) dataset_->say(fmt::format("{}: {} empty samples left out", name_of(part), skipped));
     if (settings_.tokenizer.kind != data::TokenizerKind::byte)
       dataset_->say(fmt::format("{}: {} of {} tokens unknown ({:.3g} %)", name_of(part), encoder.tokens_unknown(), encoder.tokens_seen(),
-                                encoder.tokens_seen() ? 100.0 * static_cast<double>(encoder.tokens_unknown()) / static_cast<double>(encoder.tokens_seen()) : 0.0));
+                                encoder.tokens_seen()
+                                    ? 100.0 * static_cast<double>(encoder.tokens_unknown()) / static_cast<double>(encoder.tokens_seen())
+                                    : 0.0));
   }
 
   const DataSettings& settings_;
@@ -210,6 +218,8 @@ class Reader {
 
 bool is_text_table(const DataSettings& settings) { return settings.format_of(settings.train) != Format::hdf5 && !settings.numeric(); }
 
-std::unique_ptr<data::Dataset> open_text_table(const DataSettings& settings, const OpenOptions& options) { return Reader(settings, options).read(); }
+std::unique_ptr<data::Dataset> open_text_table(const DataSettings& settings, const OpenOptions& options) {
+  return Reader(settings, options).read();
+}
 
 }  // namespace tapeformer::datasets

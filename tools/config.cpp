@@ -19,7 +19,9 @@ config::Document load(Command& command, const std::string& file, std::vector<std
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
   return config::Document::load(file, overrides);
 }
-config::Document load(Command& command, const std::vector<std::string>& words) { return load(command, words.at(0), {words.begin() + 1, words.end()}); }
+config::Document load(Command& command, const std::vector<std::string>& words) {
+  return load(command, words.at(0), {words.begin() + 1, words.end()});
+}
 
 ExitCode check(Command& command, const Options& options) {
   config::Document document = load(command, options.words);
@@ -41,7 +43,8 @@ std::string with_unused_marked(const std::string& resolved, const models::ModelS
     if (indent == 4 && path[0] == "model" && path[1] == "attention") {
       const auto variants = models::attention_variants();
       for (size_t v = 0; v < variants.size(); ++v)
-        if (key == variants[v].name && std::count(model.attention.begin(), model.attention.end(), v) == 0) line += " (unused: no layer has this type)";
+        if (key == variants[v].name && std::count(model.attention.begin(), model.attention.end(), v) == 0)
+          line += " (unused: no layer has this type)";
     }
     text += line + "\n";
   }
@@ -88,7 +91,8 @@ void add_config(CLI::App& app, Command& command) {
   add("show", "Print every key with its value and where that comes from", show)
       ->add_option("words", options->words, "CONFIG, then overrides key.path=value")
       ->required();
-  CLI::App* verb = add("explain", "The reference of all keys, or of one key or section; with --config, where its value comes from", explain);
+  CLI::App* verb =
+      add("explain", "The reference of all keys, or of one key or section; with --config, where its value comes from", explain);
   verb->add_option("key", options->key, "A key or section, such as optim.lr");
   verb->add_option("words", options->words, "With --config: overrides key.path=value");
   verb->add_option("--config", options->config, "Explain the value of the key in this config");

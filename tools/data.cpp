@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer data`: make synthetic data, convert data, and look at data before anything is trained on it.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
 
 #include "datasets/listops.h"
@@ -32,12 +31,13 @@ ExitCode make(Command& command, const Options& options) {
   if (options.output.empty()) fail(ExitCode::usage, "data make needs -o DIR, the directory to write");
   const bool has_config = !options.words.empty() && options.words[0].find('=') == std::string::npos && !options.words[0].starts_with('~');
   const std::vector<std::string> overrides(options.words.begin() + (has_config ? 1 : 0), options.words.end());
-  config::Document document =
-      has_config ? config::Document::load(options.words[0], overrides) : config::Document::from_text("{}\n", "defaults of " + options.generator, overrides);
+  config::Document document = has_config ? config::Document::load(options.words[0], overrides)
+                                         : config::Document::from_text("{}\n", "defaults of " + options.generator, overrides);
   const auto settings = datasets::ListopsSettings::read(document.root());
   for (const std::string& warning : document.finish()) command.log.write(LogLevel::warn, warning);
   datasets::make_listops(settings, options.output);
-  command.log.info("{}: train.tsv, valid.tsv and test.tsv with {}, {} and {} trees", printable(options.output), settings.train, settings.valid, settings.test);
+  command.log.info("{}: train.tsv, valid.tsv and test.tsv with {}, {} and {} trees", printable(options.output), settings.train,
+                   settings.valid, settings.test);
   return ExitCode::done;
 }
 
@@ -67,11 +67,15 @@ ExitCode convert(Command& command, const Options& options) {
 ExitCode inspect(Command&, const Options& options) {
   if (!std::filesystem::is_regular_file(options.file)) fail(ExitCode::data, "{}: no such file", printable(options.file));
   switch (kind_of_file(options.file)) {
-    case FileKind::table: return print_result(inspect_table(options.file, options.json));
-    case FileKind::hdf5: return print_result(inspect_hdf5(options.file, options.json));
-    case FileKind::checkpoint: break;
+    case FileKind::table:
+      return print_result(inspect_table(options.file, options.json));
+    case FileKind::hdf5:
+      return print_result(inspect_hdf5(options.file, options.json));
+    case FileKind::checkpoint:
+      break;
   }
-  fail(ExitCode::data, "{}: neither HDF5 nor a table whose name ends in csv, tsv or jsonl; for a checkpoint use `tapeformer inspect`", printable(options.file));
+  fail(ExitCode::data, "{}: neither HDF5 nor a table whose name ends in csv, tsv or jsonl; for a checkpoint use `tapeformer inspect`",
+       printable(options.file));
 }
 
 }  // namespace
@@ -98,7 +102,8 @@ void add_data(CLI::App& app, Command& command) {
   verb->add_flag("--json", options->json, "As one JSON object");
   verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
   verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
-  verb->add_option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them")->check(CLI::Range(0, 1 << 20));
+  verb->add_option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them")
+      ->check(CLI::Range(0, 1 << 20));
 }
 
 }  // namespace tapeformer::tools

@@ -37,13 +37,18 @@ struct Options {
 };
 
 ExitCode inspect(Command& command, const Options& options) {
-  const std::filesystem::path file = train::is_run_directory(options.file) ? checkpoint_of(options.file, command.log) : std::filesystem::path(options.file);
+  const std::filesystem::path file =
+      train::is_run_directory(options.file) ? checkpoint_of(options.file, command.log) : std::filesystem::path(options.file);
   if (!std::filesystem::exists(file)) fail(ExitCode::data, "{}: no such file", printable(options.file));
-  if (std::filesystem::is_directory(file)) fail(ExitCode::data, "{}: is a directory, and no run (it has no checkpoints/)", printable(options.file));
+  if (std::filesystem::is_directory(file))
+    fail(ExitCode::data, "{}: is a directory, and no run (it has no checkpoints/)", printable(options.file));
   switch (kind_of_file(file)) {
-    case FileKind::checkpoint: return print_result(inspect_checkpoint(file, options.json));
-    case FileKind::hdf5: return print_result(inspect_hdf5(file, options.json));
-    case FileKind::table: return print_result(inspect_table(file, options.json));
+    case FileKind::checkpoint:
+      return print_result(inspect_checkpoint(file, options.json));
+    case FileKind::hdf5:
+      return print_result(inspect_hdf5(file, options.json));
+    case FileKind::table:
+      return print_result(inspect_table(file, options.json));
   }
   return ExitCode::internal;
 }
@@ -53,7 +58,9 @@ ExitCode inspect(Command& command, const Options& options) {
 void add_inspect(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("inspect", "Print what is in a checkpoint or data file");
-  sub->add_option("file", options->file, "A checkpoint, a RUN (its best checkpoint, or the last), an HDF5 file, or a csv, tsv or jsonl table")->required();
+  sub->add_option("file", options->file,
+                  "A checkpoint, a RUN (its best checkpoint, or the last), an HDF5 file, or a csv, tsv or jsonl table")
+      ->required();
   sub->add_flag("--json", options->json, "As one JSON object");
   sub->callback([&command, options] { command.action = [&command, options] { return inspect(command, *options); }; });
 }

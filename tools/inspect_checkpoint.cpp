@@ -71,9 +71,9 @@ Json config_of(const io::Checkpoint& c, const std::string& file) {
     Log silent(LogLevel::off);
     read_experiment(document, silent);
     const auto values = document.values();
-    for (const char* key : {"run.name", "run.seed", "data.task", "tokenizer.type", "model.dim", "model.layers", "model.attention.type", "model.attention.heads",
-                            "model.norm.type", "model.norm.position", "model.pooling", "optim.type", "optim.lr", "train.duration", "train.batch_size",
-                            "train.precision", "device.type"})
+    for (const char* key : {"run.name", "run.seed", "data.task", "tokenizer.type", "model.dim", "model.layers", "model.attention.type",
+                            "model.attention.heads", "model.norm.type", "model.norm.position", "model.pooling", "optim.type", "optim.lr",
+                            "train.duration", "train.batch_size", "train.precision", "device.type"})
       if (const auto at = values.find(key); at != values.end()) out[key] = at->second;
   } catch (const Error&) {
     out["unreadable"] = "by this version; the text is in /config/resolved_yaml";
@@ -103,14 +103,16 @@ std::string attribute_text(const Json& value) { return value.is_string() ? print
 std::string group_of(const std::string& name) { return name.substr(0, name.rfind('/')); }
 
 std::string tensor_table(const Json& tensors) {
-  const auto number = [](const Json& tensor, const char* key) { return tensor.contains(key) ? fmt::format("{:.4g}", tensor[key].get<double>()) : std::string(); };
+  const auto number = [](const Json& tensor, const char* key) {
+    return tensor.contains(key) ? fmt::format("{:.4g}", tensor[key].get<double>()) : std::string();
+  };
   std::vector<std::vector<std::string>> rows{{"tensor", "dtype", "shape", "mean", "deviation", "min", "max"}};
   std::map<std::string, std::pair<int64_t, int64_t>> groups;  // tensors and elements
   for (const Json& t : tensors) {
     const auto sizes = t["shape"].get<std::vector<int64_t>>();
     const auto name = t["name"].get<std::string>();
-    rows.push_back({printable(name), t["dtype"].get<std::string>(), fmt::format("[{}]", fmt::join(sizes, ", ")), number(t, "mean"), number(t, "deviation"),
-                    number(t, "min"), number(t, "max")});
+    rows.push_back({printable(name), t["dtype"].get<std::string>(), fmt::format("[{}]", fmt::join(sizes, ", ")), number(t, "mean"),
+                    number(t, "deviation"), number(t, "min"), number(t, "max")});
     if (t.contains("nonfinite")) rows.back().push_back(fmt::format("{} not finite", t["nonfinite"].get<int64_t>()));
     auto& [count, elements] = groups[group_of(name)];
     ++count;
@@ -119,7 +121,8 @@ std::string tensor_table(const Json& tensors) {
     elements += n;
   }
   std::string text = aligned(rows);
-  for (const auto& [group, counts] : groups) text += fmt::format("{}: {} tensors, {} numbers\n", printable(group), counts.first, counts.second);
+  for (const auto& [group, counts] : groups)
+    text += fmt::format("{}: {} tensors, {} numbers\n", printable(group), counts.first, counts.second);
   return text;
 }
 
@@ -139,12 +142,13 @@ std::string inspect_checkpoint(const std::filesystem::path& file, bool json) {
   for (const auto& [path, texts] : c["lists"].items()) {
     const auto all = texts.get<std::vector<std::string>>();
     const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), 20));
-    text += fmt::format("{} ({}): {}{}\n", printable(path), all.size(), printable(fmt::format("{}", fmt::join(all.begin(), all.begin() + shown, ", "))),
-                        all.size() > 20 ? ", ..." : "");
+    text += fmt::format("{} ({}): {}{}\n", printable(path), all.size(),
+                        printable(fmt::format("{}", fmt::join(all.begin(), all.begin() + shown, ", "))), all.size() > 20 ? ", ..." : "");
   }
   for (const auto& [path, bytes] : c["texts"].items()) text += fmt::format("{}: text of {} bytes\n", printable(path), bytes.get<int64_t>());
   for (const auto& [path, all] : c["attributes"].items())
-    if (path.starts_with("/model/") && all.contains("trainable") && !all["trainable"].get<bool>()) text += printable(path) + ": not trainable\n";
+    if (path.starts_with("/model/") && all.contains("trainable") && !all["trainable"].get<bool>())
+      text += printable(path) + ": not trainable\n";
   return text + tensor_table(c["tensors"]);
 }
 

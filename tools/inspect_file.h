@@ -7,7 +7,8 @@
 namespace tapeformer::tools {
 
 enum class FileKind : uint8_t { checkpoint, hdf5, table };
-// By the first bytes, and for tables by the ending of the name. What is none of them counts as a checkpoint, whose reader says what is wrong.
+// By the first bytes, and for tables by the ending of the name. What is none of them counts as a checkpoint, whose reader says what is
+// wrong.
 FileKind kind_of_file(const std::filesystem::path& file);
 
 // A checkpoint that is not whole is Error(checkpoint).

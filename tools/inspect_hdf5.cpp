@@ -63,7 +63,8 @@ void walk(const io::Hdf5File& file, const std::string& group, int depth, Json& e
 
 std::string text_of(const Json& entry) {
   std::string text = printable(entry["path"].get<std::string>()) + "  " + entry["type"].get<std::string>();
-  if (entry.contains("shape")) text += entry["shape"].empty() ? " scalar" : fmt::format(" [{}]", fmt::join(entry["shape"].get<std::vector<int64_t>>(), ", "));
+  if (entry.contains("shape"))
+    text += entry["shape"].empty() ? " scalar" : fmt::format(" [{}]", fmt::join(entry["shape"].get<std::vector<int64_t>>(), ", "));
   if (entry.contains("chunk")) text += fmt::format(" in chunks of [{}]", fmt::join(entry["chunk"].get<std::vector<int64_t>>(), ", "));
   if (entry.contains("reason")) text += ": " + printable(entry["reason"].get<std::string>());
   text += "\n";
@@ -79,7 +80,9 @@ std::string inspect_hdf5(const std::filesystem::path& name, bool json) {
   const io::Hdf5File file = io::Hdf5File::open(name);
   Json root = {{"path", "/"}, {"type", "group"}, {"attributes", attributes_of(file, "/")}}, entries = Json::array({root});
   walk(file, "/", 1, entries);
-  if (json) return Json{{"file", name.string()}, {"kind", "hdf5"}, {"entries", entries}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (json)
+    return Json{{"file", name.string()}, {"kind", "hdf5"}, {"entries", entries}}.dump(-1, ' ', false, Json::error_handler_t::replace) +
+           "\n";
   std::string text = fmt::format("{}: HDF5 file\n", printable(name.string()));
   for (const Json& entry : entries) text += text_of(entry);
   return text;

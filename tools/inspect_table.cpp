@@ -39,7 +39,9 @@ struct Column {
     if (numbers > 0) return "number";
     return integers > 0 ? "integer" : "empty";
   }
-  std::string distinct_text() const { return distinct.size() > most_distinct ? fmt::format("over {}", most_distinct) : std::to_string(distinct.size()); }
+  std::string distinct_text() const {
+    return distinct.size() > most_distinct ? fmt::format("over {}", most_distinct) : std::to_string(distinct.size());
+  }
 };
 
 std::string cell(const datasets::Table& table, size_t column, bool& list) {

@@ -34,7 +34,8 @@ data::Description described(const Experiment& e, const Options& o) {
   }
   if (d.task == data::Task::regression) d.target_names = e.data.train.target;
   else
-    for (int64_t c = 0, n = o.classes > 0 ? o.classes : e.data.classes > 0 ? e.data.classes : 10; c < n; ++c) d.labels.push_back(std::to_string(c));
+    for (int64_t c = 0, n = o.classes > 0 ? o.classes : e.data.classes > 0 ? e.data.classes : 10; c < n; ++c)
+      d.labels.push_back(std::to_string(c));
   return d;
 }
 
@@ -42,7 +43,7 @@ struct Summary {
   data::Description data;
   int64_t batch = 0, length = 0;
   int64_t parameters = 0, trainable = 0, buffers = 0;  // elements
-  double parameter_bytes = 0, gradient_bytes = 0, slot_bytes = 0, buffer_bytes = 0;
+  int64_t parameter_bytes = 0, gradient_bytes = 0, slot_bytes = 0, buffer_bytes = 0;
   std::vector<nn::Cost> parts;
   nn::Cost total;
 };
@@ -58,15 +59,15 @@ Summary summarise(const Experiment& e, const Options& o) {
   model->visit(state);
   for (const Parameter* p : state.parameters) {
     s.parameters += p->value.count();
-    s.parameter_bytes += static_cast<double>(p->value.bytes());
+    s.parameter_bytes += static_cast<int64_t>(p->value.bytes());
     if (!p->trainable) continue;
     s.trainable += p->value.count();
-    s.gradient_bytes += static_cast<double>(p->value.bytes());
+    s.gradient_bytes += static_cast<int64_t>(p->value.bytes());
   }
-  s.slot_bytes = s.gradient_bytes * static_cast<double>(optim::make_optimizer(e.train.optimizer)->slots().size());
+  s.slot_bytes = s.gradient_bytes * static_cast<int64_t>(optim::make_optimizer(e.train.optimizer)->slots().size());
   for (const nn::Buffer* b : state.buffers) {
     s.buffers += b->value.count();
-    s.buffer_bytes += static_cast<double>(b->value.bytes());
+    s.buffer_bytes += static_cast<int64_t>(b->value.bytes());
   }
   s.parts = model->cost(std::vector<int32_t>(static_cast<size_t>(s.batch), static_cast<int32_t>(s.length)));
   s.total.part = "total";
@@ -89,20 +90,29 @@ std::string with_unit(double value) {
 std::string text_of(const Summary& s) {
   std::vector<std::vector<std::string>> rows{{"part", "parameters", "forward FLOP", "backward FLOP", "kept for backward"}};
   const auto add = [&](const nn::Cost& c) {
-    rows.push_back({c.part, std::to_string(c.parameters), with_unit(c.forward_flops), with_unit(c.backward_flops), bytes_text(c.saved_bytes)});
+    rows.push_back(
+        {c.part, std::to_string(c.parameters), with_unit(c.forward_flops), with_unit(c.backward_flops), bytes_text(c.saved_bytes)});
   };
   for (const nn::Cost& c : s.parts) add(c);
   add(s.total);
-  const std::string reads = s.data.vocab_size > 0 ? fmt::format("a vocabulary of {}", s.data.vocab_size) : fmt::format("{} features a row", s.data.features());
-  return fmt::format("batch {} x length {}, {}, {} outputs, at most {} rows a sequence\n\n{}\nparameters {} (trainable {}), {}; gradients {}; optimizer {}; buffers {}\n", s.batch,
-                     s.length, reads, s.data.outputs(), s.data.max_length, aligned(rows), s.parameters, s.trainable, bytes_text(s.parameter_bytes),
-                     bytes_text(s.gradient_bytes), bytes_text(s.slot_bytes), s.buffers > 0 ? fmt::format("{}, {}", s.buffers, bytes_text(s.buffer_bytes)) : "none");
+  const std::string reads =
+      s.data.vocab_size > 0 ? fmt::format("a vocabulary of {}", s.data.vocab_size) : fmt::format("{} features a row", s.data.features());
+  return fmt::format(
+      "batch {} x length {}, {}, {} outputs, at most {} rows a sequence\n\n{}\nparameters {} (trainable {}), {}; gradients {}; optimizer "
+      "{}; buffers {}\n",
+      s.batch, s.length, reads, s.data.outputs(), s.data.max_length, aligned(rows), s.parameters, s.trainable,
+      bytes_text(static_cast<double>(s.parameter_bytes)), bytes_text(static_cast<double>(s.gradient_bytes)),
+      bytes_text(static_cast<double>(s.slot_bytes)),
+      s.buffers > 0 ? fmt::format("{}, {}", s.buffers, bytes_text(static_cast<double>(s.buffer_bytes))) : "none");
 }
 
 std::string json_of(const Summary& s) {
   using Json = nlohmann::ordered_json;
   const auto part = [](const nn::Cost& c) {
-    return Json{{"part", c.part}, {"parameters", c.parameters}, {"forward_flops", c.forward_flops}, {"backward_flops", c.backward_flops},
+    return Json{{"part", c.part},
+                {"parameters", c.parameters},
+                {"forward_flops", c.forward_flops},
+                {"backward_flops", c.backward_flops},
                 {"saved_bytes", c.saved_bytes}};
   };
   Json json{{"batch", s.batch},
@@ -143,9 +153,12 @@ void add_model(CLI::App& app, Command& command) {
   verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
   verb->add_option("--batch", options->batch, "Sequences of a step; train.batch_size unless given")->check(CLI::Range(1, 1 << 24));
   verb->add_option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")->check(size);
+  verb->add_option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")
+      ->check(size);
   verb->add_option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--features", options->features, "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")->check(CLI::Range(1, 1 << 20));
+  verb->add_option("--features", options->features,
+                   "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")
+      ->check(CLI::Range(1, 1 << 20));
   verb->add_flag("--json", options->json, "As one JSON object");
   verb->callback([&command, options] { command.action = [&command, options] { return summary(command, *options); }; });
 }

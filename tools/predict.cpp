@@ -29,7 +29,8 @@ InputKind kind_of(const Options& options) {
   if (extension == ".csv") return InputKind::csv;
   if (extension == ".tsv" || extension == ".tab") return InputKind::tsv;
   if (extension == ".jsonl" || extension == ".ndjson") return InputKind::jsonl;
-  if (extension == ".h5" || extension == ".hdf5") fail(ExitCode::usage, "{}: predict reads text, csv, tsv and jsonl, not HDF5", printable(options.input.file));
+  if (extension == ".h5" || extension == ".hdf5")
+    fail(ExitCode::usage, "{}: predict reads text, csv, tsv and jsonl, not HDF5", printable(options.input.file));
   return InputKind::text;
 }
 
@@ -79,8 +80,10 @@ bool predict_all(Predictor& predictor, SampleInput& input, size_t batch_size) {
   return flush();
 }
 
-void report(Log& log, const Predictor& predictor, const SampleInput& input, const data::SampleEncoder& encoder, const data::Description& d) {
-  log.info("{} samples predicted{}", predictor.count(), input.skipped() > 0 ? fmt::format(", {} empty ones left out", input.skipped()) : "");
+void report(Log& log, const Predictor& predictor, const SampleInput& input, const data::SampleEncoder& encoder,
+            const data::Description& d) {
+  log.info("{} samples predicted{}", predictor.count(),
+           input.skipped() > 0 ? fmt::format(", {} empty ones left out", input.skipped()) : "");
   if (encoder.tokens_unknown() > 0)
     log.info("{} of {} tokens unknown ({:.3g} %)", encoder.tokens_unknown(), encoder.tokens_seen(),
              100.0 * static_cast<double>(encoder.tokens_unknown()) / static_cast<double>(encoder.tokens_seen()));
@@ -112,7 +115,8 @@ void add_predict(CLI::App& app, Command& command) {
   sub->add_option("--input", options->input_kind, "text, csv, tsv, jsonl; by the file's ending unless given, text from standard input")
       ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
   sub->add_option("--format", options->output.format, "Of the results: csv, tsv, jsonl")->check(CLI::IsMember({"csv", "tsv", "jsonl"}));
-  sub->add_option("--weights", options->weights, "ema or raw; the averaged ones where there are any unless given")->check(CLI::IsMember({"ema", "raw"}));
+  sub->add_option("--weights", options->weights, "ema or raw; the averaged ones where there are any unless given")
+      ->check(CLI::IsMember({"ema", "raw"}));
   sub->add_option("--encoding", options->input.encoding, "Of the input: utf-8 or latin-1; a table's as in the config unless given")
       ->check(CLI::IsMember({"utf-8", "latin-1"}));
   sub->add_option("--batch-size", options->batch_size, "Samples computed together")->check(CLI::Range(1, 1 << 20));

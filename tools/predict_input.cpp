@@ -79,7 +79,10 @@ class LineReader {
 class TextInput : public SampleInput {
  public:
   TextInput(const InputSettings& settings, const data::Description& description, data::SampleEncoder& encoder)
-      : reader_(settings.file), latin1_(settings.encoding == "latin-1"), tagging_(description.task == data::Task::tagging), encoder_(encoder) {}
+      : reader_(settings.file),
+        latin1_(settings.encoding == "latin-1"),
+        tagging_(description.task == data::Task::tagging),
+        encoder_(encoder) {}
 
   bool next(InputSample& out) override {
     for (std::string line; reader_.next(line); ++skipped_) {
@@ -87,8 +90,8 @@ class TextInput : public SampleInput {
       out.sample.id = std::to_string(reader_.line());
       if (latin1_) line = io::utf8_from_latin1(line);
       else if (const auto bad = io::first_invalid_utf8(line))
-        fail(ExitCode::data, "{}: byte {} of the line, 0x{:02x}, is not UTF-8; if the text is Latin-1, say --encoding latin-1", out.where, *bad + 1,
-             static_cast<unsigned char>(line[*bad]));
+        fail(ExitCode::data, "{}: byte {} of the line, 0x{:02x}, is not UTF-8; if the text is Latin-1, say --encoding latin-1", out.where,
+             *bad + 1, static_cast<unsigned char>(line[*bad]));
       if (tagging_) encoder_.encode_tokens(words_.split(line), out.where, out.sample);
       else encoder_.encode_text(line, out.where, out.sample);
       if (!out.sample.tokens.empty()) return true;
@@ -107,8 +110,8 @@ class TextInput : public SampleInput {
 // One sample a row.
 class TableInput : public SampleInput {
  public:
-  TableInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description, data::SampleEncoder& encoder,
-             Log& log)
+  TableInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
+             data::SampleEncoder& encoder, Log& log)
       : source_(input_source(settings, data)), tagging_(description.task == data::Task::tagging), encoder_(encoder) {
     table_ = datasets::Table::open(source_, input_format(settings.kind));
     column_ = table_->column(tagging_ ? source_.tokens : source_.text);
@@ -154,16 +157,19 @@ datasets::Format input_format(InputKind kind) {
 bool has_id(const std::vector<std::string>& columns, const InputSettings& settings, const datasets::Source& source, Log& log) {
   if (source.id.empty()) return false;
   if (!settings.id.empty() || std::find(columns.begin(), columns.end(), source.id) != columns.end()) return true;
-  log.info("{}: no column '{}', which the config names as data.id: samples are named by their rows", printable(source.path), printable(source.id));
+  log.info("{}: no column '{}', which the config names as data.id: samples are named by their rows", printable(source.path),
+           printable(source.id));
   return false;
 }
 
-std::unique_ptr<SampleInput> open_input(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
-                                        data::SampleEncoder& encoder, Log& log) {
+std::unique_ptr<SampleInput> open_input(const InputSettings& settings, const datasets::DataSettings& data,
+                                        const data::Description& description, data::SampleEncoder& encoder, Log& log) {
   const bool text = settings.kind == InputKind::text;
-  if (text && !settings.id.empty()) fail(ExitCode::usage, "--id names a column, and lines of text have none; say --input csv, tsv or jsonl");
+  if (text && !settings.id.empty())
+    fail(ExitCode::usage, "--id names a column, and lines of text have none; say --input csv, tsv or jsonl");
   if (text && description.vocab_size == 0)
-    fail(ExitCode::usage, "the model reads sequences of {} numbers a row, not text; give a table and say --input csv, tsv or jsonl", encoder.raw_features());
+    fail(ExitCode::usage, "the model reads sequences of {} numbers a row, not text; give a table and say --input csv, tsv or jsonl",
+         encoder.raw_features());
   if (text) return std::make_unique<TextInput>(settings, description, encoder);
   if (description.vocab_size == 0) return open_series_input(settings, data, description, encoder, log);
   return std::make_unique<TableInput>(settings, data, description, encoder, log);

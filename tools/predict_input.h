@@ -39,9 +39,11 @@ class SampleInput {
 };
 
 // The settings and the encoder must outlive the input.
-std::unique_ptr<SampleInput> open_input(const InputSettings&, const datasets::DataSettings&, const data::Description&, data::SampleEncoder&, Log&);
+std::unique_ptr<SampleInput> open_input(const InputSettings&, const datasets::DataSettings&, const data::Description&, data::SampleEncoder&,
+                                        Log&);
 // Sequences of numbers from a long table.
-std::unique_ptr<SampleInput> open_series_input(const InputSettings&, const datasets::DataSettings&, const data::Description&, data::SampleEncoder&, Log&);
+std::unique_ptr<SampleInput> open_series_input(const InputSettings&, const datasets::DataSettings&, const data::Description&,
+                                               data::SampleEncoder&, Log&);
 
 // The source that says what the columns are called, with the file to read in place of its own; the format of a table.
 datasets::Source input_source(const InputSettings&, const datasets::DataSettings&);

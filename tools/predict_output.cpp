@@ -53,7 +53,8 @@ Row row_of(const Tensor& outputs, int64_t row, const std::string& where) {
   Row out;
   for (int64_t c = 0; c < matrix.columns; ++c) {
     const T value = matrix.row(row)[c];
-    if (!std::isfinite(value)) fail(ExitCode::nonfinite, "{}: the model's output is {}; its weights, or the numbers it was given, are too large", where, value);
+    if (!std::isfinite(value))
+      fail(ExitCode::nonfinite, "{}: the model's output is {}; its weights, or the numbers it was given, are too large", where, value);
     out.values.push_back(static_cast<double>(value));
     out.texts.push_back(fmt::format("{}", value));
   }
@@ -70,7 +71,8 @@ size_t largest(const std::vector<double>& values) {
 
 }  // namespace
 
-PredictionLines::PredictionLines(const data::Description& description, OutputSettings settings) : description_(description), settings_(std::move(settings)) {
+PredictionLines::PredictionLines(const data::Description& description, OutputSettings settings)
+    : description_(description), settings_(std::move(settings)) {
   if (description_.task != Task::classification && (settings_.proba || settings_.topk > 0))
     fail(ExitCode::usage, "{} is for classification; this model predicts {}", settings_.proba ? "--proba" : "--topk",
          description_.task == Task::tagging ? "a tag for each row" : "numbers");
@@ -91,7 +93,9 @@ std::string PredictionLines::header() const {
   if (settings_.format == "jsonl") return {};
   std::vector<std::string> cells{"id"};
   switch (description_.task) {
-    case Task::tagging: cells.push_back("tags"); break;
+    case Task::tagging:
+      cells.push_back("tags");
+      break;
     case Task::regression:
       if (description_.target_names.size() == 1) cells.push_back("prediction");
       else
@@ -99,7 +103,8 @@ std::string PredictionLines::header() const {
       break;
     case Task::classification:
       cells.insert(cells.end(), {"prediction", "probability"});
-      for (int64_t k = 1; k <= settings_.topk; ++k) cells.insert(cells.end(), {fmt::format("prediction:{}", k), fmt::format("probability:{}", k)});
+      for (int64_t k = 1; k <= settings_.topk; ++k)
+        cells.insert(cells.end(), {fmt::format("prediction:{}", k), fmt::format("probability:{}", k)});
       if (settings_.proba)
         for (const std::string& label : description_.labels) cells.push_back("p:" + label);
   }
@@ -127,7 +132,8 @@ std::string PredictionLines::class_line(const InputSample& sample, const std::ve
   }
   if (topk > 0) {
     std::vector<std::string> top;
-    for (size_t k = 0; k < topk; ++k) top.push_back(io::JsonLine().field("label", labels[order[k]]).raw("probability", probability_text(p[order[k]])).text());
+    for (size_t k = 0; k < topk; ++k)
+      top.push_back(io::JsonLine().field("label", labels[order[k]]).raw("probability", probability_text(p[order[k]])).text());
     json.raw("topk", fmt::format("[{}]", fmt::join(top, ",")));
   }
   return json.text() + "\n";
@@ -154,8 +160,8 @@ std::string PredictionLines::tag_line(const InputSample& sample, const std::vect
 
 std::string PredictionLines::lines(const std::vector<InputSample>& samples, const Packing& packing, const Tensor& outputs) const {
   const bool tagging = description_.task == Task::tagging;
-  require(outputs.shape()[0] == (tagging ? packing.rows() : static_cast<int64_t>(samples.size())), "{} outputs for {} samples", outputs.shape().text(),
-          samples.size());
+  require(outputs.shape()[0] == (tagging ? packing.rows() : static_cast<int64_t>(samples.size())), "{} outputs for {} samples",
+          outputs.shape().text(), samples.size());
   std::string text;
   for (size_t b = 0; b < samples.size(); ++b) {
     const InputSample& sample = samples[b];
@@ -165,7 +171,8 @@ std::string PredictionLines::lines(const std::vector<InputSample>& samples, cons
       continue;
     }
     std::vector<std::string> tags;
-    for (int32_t t = packing.offsets()[b]; t < packing.offsets()[b + 1]; ++t) tags.push_back(description_.labels[largest(row_of(outputs, t, sample.where).values)]);
+    for (int32_t t = packing.offsets()[b]; t < packing.offsets()[b + 1]; ++t)
+      tags.push_back(description_.labels[largest(row_of(outputs, t, sample.where).values)]);
     text += tag_line(sample, tags);
   }
   return text;

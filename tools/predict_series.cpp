@@ -31,8 +31,8 @@ struct Stretch {
 
 class SeriesInput : public SampleInput {
  public:
-  SeriesInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description, data::SampleEncoder& encoder,
-              Log& log)
+  SeriesInput(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
+              data::SampleEncoder& encoder, Log& log)
       : windows_(data.window.length > 0), encoder_(encoder) {
     read(settings, input_source(settings, data), description, log);
     for (size_t i = 0; i < series_.size(); ++i) cut(i, data.window);
@@ -44,7 +44,8 @@ class SeriesInput : public SampleInput {
       const Stretch& stretch = stretches_[at_++];
       const Series& s = series_[stretch.series];
       std::vector<double> values;
-      for (size_t r = stretch.first; r < stretch.first + stretch.length; ++r) values.insert(values.end(), s.rows[r].values.begin(), s.rows[r].values.end());
+      for (size_t r = stretch.first; r < stretch.first + stretch.length; ++r)
+        values.insert(values.end(), s.rows[r].values.begin(), s.rows[r].values.end());
       const int64_t row = s.rows[stretch.first].number;
       out = {.sample = {}, .named = named_ && !windows_, .where = windows_ ? fmt::format("{}, window from row {}", s.where, row) : s.where};
       // A window is named by its first row, as in training.
@@ -64,7 +65,8 @@ class SeriesInput : public SampleInput {
     const auto sequence = column(source.sequence), step = column(source.step), id = column(source.id);
     named_ = id.has_value();
     std::vector<size_t> features;
-    for (int64_t f = 0; f < encoder_.raw_features(); ++f) features.push_back(table->column(description.feature_names[static_cast<size_t>(f)]));
+    for (int64_t f = 0; f < encoder_.raw_features(); ++f)
+      features.push_back(table->column(description.feature_names[static_cast<size_t>(f)]));
     std::unordered_map<std::string, size_t> places;
     while (table->next()) {
       const std::string key = sequence ? std::string(datasets::trimmed(table->text(*sequence))) : std::string();
@@ -80,13 +82,16 @@ class SeriesInput : public SampleInput {
   }
   static double step_of(const datasets::Table& table, size_t column) {
     const double step = table.number(column);
-    if (!std::isfinite(step)) fail(ExitCode::data, "{}: a step must be a finite number, found '{}'", table.where(column), printable(table.text(column)));
+    if (!std::isfinite(step))
+      fail(ExitCode::data, "{}: a step must be a finite number, found '{}'", table.where(column), printable(table.text(column)));
     return step;
   }
   static void order(Series& s) {
     std::stable_sort(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });
     const auto same = std::adjacent_find(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step == b.step; });
-    if (same != s.rows.end()) fail(ExitCode::data, "{}: step {} stands in the rows {} and {} of this sequence", s.where, same->step, same->number, (same + 1)->number);
+    if (same != s.rows.end())
+      fail(ExitCode::data, "{}: step {} stands in the rows {} and {} of this sequence", s.where, same->step, same->number,
+           (same + 1)->number);
   }
   void cut(size_t index, const datasets::Window& window) {
     const size_t rows = series_[index].rows.size();
@@ -112,8 +117,8 @@ class SeriesInput : public SampleInput {
 
 }  // namespace
 
-std::unique_ptr<SampleInput> open_series_input(const InputSettings& settings, const datasets::DataSettings& data, const data::Description& description,
-                                               data::SampleEncoder& encoder, Log& log) {
+std::unique_ptr<SampleInput> open_series_input(const InputSettings& settings, const datasets::DataSettings& data,
+                                               const data::Description& description, data::SampleEncoder& encoder, Log& log) {
   return std::make_unique<SeriesInput>(settings, data, description, encoder, log);
 }
 

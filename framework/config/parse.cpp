@@ -215,7 +215,7 @@ class Builder : public YAML::EventHandler {
       return;
     }
     const auto [first, is_new] = frame.line_of_key.emplace(frame.key, frame.key_place.line);
-    if (!is_new && nodes_ < 0) {
+    if (!is_new) {
       report_.error(frame.key_place, fmt::format("duplicate key '{}' (first at line {})", shortened(frame.key), first->second));
       return;
     }

@@ -15,7 +15,8 @@ int64_t rows_of(const Description& d, const Sample& s) {
 Packing packing_of(const Description& d, const std::vector<Sample>& samples, std::vector<uint32_t> sample_ids) {
   std::vector<int32_t> lengths;
   for (const Sample& s : samples) {
-    require(d.vocab_size > 0 || s.values.size() % static_cast<size_t>(d.features()) == 0, "{} values for {} features", s.values.size(), d.features());
+    require(d.vocab_size > 0 || s.values.size() % static_cast<size_t>(d.features()) == 0, "{} values for {} features", s.values.size(),
+            d.features());
     lengths.push_back(static_cast<int32_t>(rows_of(d, s)));
   }
   return Packing(lengths, std::move(sample_ids));
@@ -23,7 +24,7 @@ Packing packing_of(const Description& d, const std::vector<Sample>& samples, std
 
 // The member of all samples, one behind the other, as a tensor.
 template <class T>
-Tensor joined(const std::vector<Sample>& samples, std::vector<T> Sample::* member, Shape shape) {
+Tensor joined(const std::vector<Sample>& samples, std::vector<T> Sample::*member, Shape shape) {
   Tensor t(dtype_of<T>(), shape);
   T* out = t.data<T>();
   int64_t count = 0;
@@ -53,9 +54,12 @@ Tensor targets_of(const Description& d, const std::vector<Sample>& samples, int3
   if (samples.empty()) return {};
   const Sample& first = samples.front();
   switch (d.task) {
-    case Task::classification: return first.label < 0 ? Tensor() : labels_of(samples, d.outputs());
-    case Task::regression: return first.target.empty() ? Tensor() : joined(samples, &Sample::target, {count, d.outputs()});
-    case Task::tagging: return first.tags.empty() ? Tensor() : joined(samples, &Sample::tags, {rows});
+    case Task::classification:
+      return first.label < 0 ? Tensor() : labels_of(samples, d.outputs());
+    case Task::regression:
+      return first.target.empty() ? Tensor() : joined(samples, &Sample::target, {count, d.outputs()});
+    case Task::tagging:
+      return first.tags.empty() ? Tensor() : joined(samples, &Sample::tags, {rows});
   }
   return {};
 }

@@ -49,7 +49,7 @@ struct Sample {
   std::vector<float> target;    // regression [K]
   std::vector<int32_t> tags;    // tagging [length], -100 = ignored
   float weight = 1;
-  std::string id;               // as the file names it, or its row number
+  std::string id;  // as the file names it, or its row number
 };
 
 class Dataset {

@@ -60,7 +60,8 @@ Description description_from_json(const std::string& text) {
     j.at("feature_names").get_to(d.feature_names);
     const auto mean = j.at("feature_mean").get<std::vector<double>>(), deviation = j.at("feature_deviation").get<std::vector<double>>();
     if (mean.size() != deviation.size() || (!mean.empty() && static_cast<int64_t>(mean.size()) != d.features()))
-      fail(ExitCode::checkpoint, "the description of the data has {} means and {} deviations for {} features", mean.size(), deviation.size(), d.features());
+      fail(ExitCode::checkpoint, "the description of the data has {} means and {} deviations for {} features", mean.size(),
+           deviation.size(), d.features());
     if (!mean.empty()) {
       d.feature_mean = Tensor::of(mean);
       d.feature_deviation = Tensor::of(deviation);

@@ -40,7 +40,8 @@ void SampleEncoder::check_empty(bool empty, std::string_view where) const {
 void SampleEncoder::cut(std::string_view where, Sample& out) {
   const auto length = static_cast<int64_t>(out.tokens.size());
   std::string bytes;
-  if (tokenizer_.settings().kind == TokenizerKind::byte && length > description_.max_length) bytes.assign(out.tokens.begin(), out.tokens.end());
+  if (tokenizer_.settings().kind == TokenizerKind::byte && length > description_.max_length)
+    bytes.assign(out.tokens.begin(), out.tokens.end());
   const Kept kept = kept_rows(length, description_.max_length, description_.truncate, where, bytes);
   if (kept.rows() == length) return;
   keep(out.tokens, kept, length, 1);
@@ -91,7 +92,8 @@ void SampleEncoder::encode_values(std::vector<double> values, int64_t length, st
         continue;
       }
       if (description_.missing == Missing::error)
-        fail(ExitCode::data, "{}: step {}, feature '{}': {} is no finite number; correct it, or set data.missing: zero_with_flag before training", where,
+        fail(ExitCode::data,
+             "{}: step {}, feature '{}': {} is no finite number; correct it, or set data.missing: zero_with_flag before training", where,
              (r < kept.head ? r : length - kept.rows() + r) + 1, description_.feature_names[static_cast<size_t>(f)], x);
       ++missing_;
       row[raw + f] = 1;

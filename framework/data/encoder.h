@@ -14,8 +14,8 @@ class SampleEncoder {
  public:
   // The description must outlive the encoder.
   explicit SampleEncoder(const Description&);
-  // Tokens of one text, truncated by the description's policy; `where` ("line 3", "row 7") is for errors. A text without tokens is Error(data),
-  // or with the policy skip leaves `out.tokens` empty: the caller leaves the sample out. The same holds for the other two.
+  // Tokens of one text, truncated by the description's policy; `where` ("line 3", "row 7") is for errors. A text without tokens is
+  // Error(data), or with the policy skip leaves `out.tokens` empty: the caller leaves the sample out. The same holds for the other two.
   void encode_text(std::string_view text, std::string_view where, Sample& out);
   // Already split tokens (tagging), one row each. Tags in `out`, where there are any, are cut like the tokens.
   void encode_tokens(const std::vector<std::string>& tokens, std::string_view where, Sample& out);

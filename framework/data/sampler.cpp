@@ -58,8 +58,8 @@ std::vector<int64_t> Sampler::next() {
 }
 
 void Sampler::seek(SamplerPosition position) {
-  require(position.epoch >= 0 && position.cursor >= 0 && position.cursor < samples_, "position {} of epoch {} in {} samples", position.cursor,
-          position.epoch, samples_);
+  require(position.epoch >= 0 && position.cursor >= 0 && position.cursor < samples_, "position {} of epoch {} in {} samples",
+          position.cursor, position.epoch, samples_);
   position_ = position;
 }
 

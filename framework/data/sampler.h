@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples make up step s: the order of an epoch is a keyed permutation of (seed, epoch, index), cut into batches by samples or by tokens.
-// The position is two numbers, so a run resumes in the middle of an epoch without walking through it.
+// Which samples make up step s: the order of an epoch is a keyed permutation of (seed, epoch, index), cut into batches by samples or by
+// tokens. The position is two numbers, so a run resumes in the middle of an epoch without walking through it.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -28,7 +28,9 @@ CodePoint code_point_at(std::string_view text, size_t at) {
   if (bytes[at] < 0x80) return {bytes[at], 1};
   utf8proc_int32_t value = 0;
   const utf8proc_ssize_t n = utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &value);
-  if (n <= 0) fail(ExitCode::data, "byte {} of a text (0x{:02x}) is not UTF-8; declare its encoding: latin-1, or use the byte tokenizer", at, bytes[at]);
+  if (n <= 0)
+    fail(ExitCode::data, "byte {} of a text (0x{:02x}) is not UTF-8; declare its encoding: latin-1, or use the byte tokenizer", at,
+         bytes[at]);
   return {value, static_cast<size_t>(n)};
 }
 
@@ -37,7 +39,8 @@ Class class_of(int32_t code_point) {
   switch (utf8proc_category(code_point)) {
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return Class::space;
+    case UTF8PROC_CATEGORY_ZP:
+      return Class::space;
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
@@ -48,8 +51,10 @@ Class class_of(int32_t code_point) {
     case UTF8PROC_CATEGORY_ME:
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO: return Class::letter;
-    default: return Class::sign;
+    case UTF8PROC_CATEGORY_NO:
+      return Class::letter;
+    default:
+      return Class::sign;
   }
 }
 
@@ -139,7 +144,8 @@ void Tokenizer::finish_vocabulary() {
   std::vector<std::pair<std::string, int64_t>> order;
   for (const auto& [token, n] : counts_)
     if (n >= settings_.minimum_count && token != unknown) order.emplace_back(token, n);
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
+  std::sort(order.begin(), order.end(),
+            [](const auto& a, const auto& b) { return a.second != b.second ? a.second > b.second : a.first < b.first; });
   if (settings_.vocab_size > 0 && static_cast<int64_t>(order.size()) > settings_.vocab_size - 1)
     order.resize(static_cast<size_t>(std::max<int64_t>(settings_.vocab_size - 1, 0)));
   tokens_.assign(1, std::string(unknown));

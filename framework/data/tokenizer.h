@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to token numbers. Kinds: byte (256 values, no unknown), character (code points), whitespace (split at spaces), word (runs of letters,
-// marks and digits; every other sign that is no space stands alone). Number 0 is <unk> except for bytes. The vocabulary comes from the
-// training part: most frequent first, then by text.
+// Text to token numbers. Kinds: byte (256 values, no unknown), character (code points), whitespace (split at spaces), word (runs of
+// letters, marks and digits; every other sign that is no space stands alone). Number 0 is <unk> except for bytes. The vocabulary comes from
+// the training part: most frequent first, then by text.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,8 @@ struct TokenizerSettings {
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerSettings settings) : settings_(settings) {}
-  // Counts the tokens of one training text; finish_vocabulary() then fixes the numbers. Texts are UTF-8 (except for bytes); Error(data) else.
+  // Counts the tokens of one training text; finish_vocabulary() then fixes the numbers. Texts are UTF-8 (except for bytes); Error(data)
+  // else.
   void learn(std::string_view text);
   void finish_vocabulary();
   // Appends the numbers; returns how many were unknown.

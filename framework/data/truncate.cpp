@@ -18,10 +18,15 @@ Kept kept_rows(int64_t length, int64_t most, Truncate policy, std::string_view w
   Kept kept;
   switch (policy) {
     case Truncate::error:
-      fail(ExitCode::data, "{}: a sequence of {} rows, the longest allowed is {}; set data.truncate to right, left or middle, or raise data.max_length",
+      fail(ExitCode::data,
+           "{}: a sequence of {} rows, the longest allowed is {}; set data.truncate to right, left or middle, or raise data.max_length",
            where, length, most);
-    case Truncate::right: kept.head = most; break;
-    case Truncate::left: kept.tail = most; break;
+    case Truncate::right:
+      kept.head = most;
+      break;
+    case Truncate::left:
+      kept.tail = most;
+      break;
     case Truncate::middle:
       kept.head = (most + 1) / 2;
       kept.tail = most / 2;

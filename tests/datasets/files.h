@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real files in a directory of their own, settings from a text, and the error that reading them gives.
 #pragma once
+#include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <unistd.h>
 
 #include "datasets/registry.h"
 #include "datasets/settings.h"

@@ -22,8 +22,8 @@ TEST_CASE("numbers have one reading") {
   struct {
     const char* text;
     std::optional<double> value;
-  } const table[] = {{"1e-4", 1e-4}, {".5", 0.5},          {"0010", 10},           {"+3", 3},       {" 7\r", 7},    {"-0", 0},     {"1_000", {}}, {"1,5", {}},
-                     {"0x10", {}},   {"0o7", {}}, {"", {}}, {"+-3", {}}, {"3 kg", {}}, {"1e39", 1e39}};
+  } const table[] = {{"1e-4", 1e-4}, {".5", 0.5},  {"0010", 10}, {"+3", 3}, {" 7\r", 7}, {"-0", 0},    {"1_000", {}},
+                     {"1,5", {}},    {"0x10", {}}, {"0o7", {}},  {"", {}},  {"+-3", {}}, {"3 kg", {}}, {"1e39", 1e39}};
   for (const auto& row : table) {
     CAPTURE(row.text);
     CHECK(number_of(row.text) == row.value);
@@ -43,8 +43,13 @@ TEST_CASE("labels with a number of classes are whole numbers in range") {
   struct {
     const char* label;
     const char* says;
-  } const table[] = {{"2.7", "no whole number"}, {"cat", "no whole number"}, {"255", "outside 0 to 9"}, {"-4", "outside 0 to 9"},
-                     {"10", "seem to count from 1"}, {"nan", "no whole number"}, {"", "missing"}};
+  } const table[] = {{"2.7", "no whole number"},
+                     {"cat", "no whole number"},
+                     {"255", "outside 0 to 9"},
+                     {"-4", "outside 0 to 9"},
+                     {"10", "seem to count from 1"},
+                     {"nan", "no whole number"},
+                     {"", "missing"}};
   for (const auto& row : table) {
     CAPTURE(row.label);
     const Fault fault = fault_of([&] { canonical_label(row.label, 10, "f.csv:3: row 2"); });

@@ -193,7 +193,8 @@ TEST_CASE("listops settings are read and checked") {
     document.finish();
     return s;
   };
-  const ListopsSettings s = read("listops: {seed: 3, digit_probability: [0, 0.7, 1], max_arguments: 5, train: 54k, operators: [MIN, SM]}\n");
+  const ListopsSettings s =
+      read("listops: {seed: 3, digit_probability: [0, 0.7, 1], max_arguments: 5, train: 54k, operators: [MIN, SM]}\n");
   CHECK(s.seed == 3);
   CHECK(s.digit_probability == std::vector<double>{0, 0.7, 1});
   CHECK(s.train == 54000);

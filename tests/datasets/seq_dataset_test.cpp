@@ -2,6 +2,7 @@
 #include "datasets/seq_dataset.h"
 
 #include <cmath>
+#include <limits>
 
 #include "datasets/statistics.h"
 #include "framework/data/tokenizer.h"
@@ -106,7 +107,8 @@ TEST_CASE("tags, targets and numbers converted to HDF5 come back the same") {
   const std::string keys = "missing: zero_with_flag, ";
   const auto raw = open("data: {" + keys + "standardize: false, sequence: sequence, path: DIR/s.csv}\n", directory);
   convert_to_hdf5(*raw, directory.path() / "s.h5");
-  same(*open("data: {" + keys + "sequence: sequence, path: DIR/s.csv}\n", directory), *open("data: {" + keys + "path: DIR/s.h5}\n", directory));
+  same(*open("data: {" + keys + "sequence: sequence, path: DIR/s.csv}\n", directory),
+       *open("data: {" + keys + "path: DIR/s.h5}\n", directory));
   const Fault fault = fault_of([&] { open("data: {path: DIR/s.h5}\n", directory); });
   CHECK(fault.code == 3);
   CHECK(fault.says("/train, example 1, row 1, column 'b'"));
@@ -121,13 +123,14 @@ TEST_CASE("foreign widths, dense arrays and texts as labels are read") {
   CHECK(sample(*d, Part::train, 1).tokens == std::vector<int32_t>{3, 0, 4});
   CHECK(sample(*d, Part::train, 0).label == 1);
   CHECK(data::Tokenizer::from_json(d->description().tokenizer_json).number("4") == 4);
-  write(directory / "a.h5", {{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 2}, {}, 0});
-  CHECK(open("data: {path: DIR/a.h5}\n", directory)->description().labels == std::vector<std::string>{"0", "1", "2"});
+  write(directory / "b.h5", {{0, 2, 5}, {1, 2, 3, 0, 4}, {1, 2}, {}, 0});
+  CHECK(open("data: {path: DIR/b.h5}\n", directory)->description().labels == std::vector<std::string>{"0", "1", "2"});
 
-  io::Hdf5File f = io::Hdf5File::create(directory.path() / "x.h5");
-  f.write("/train/X", Tensor::of(std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 255}).reshaped({2, 2, 2}));
-  f.write_texts("/train/labels", {"b", "a"});
-  f = io::Hdf5File::create(directory.path() / "other.h5");
+  {
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / "x.h5");
+    f.write("/train/X", Tensor::of(std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 255}).reshaped({2, 2, 2}));
+    f.write_texts("/train/labels", {"b", "a"});
+  }
   const auto dense = open("data: {path: DIR/x.h5, standardize: false}\n", directory);
   CHECK(dense->description().feature_names == std::vector<std::string>{"feature1", "feature2"});
   CHECK(sample(*dense, Part::train, 1).values == std::vector<float>{4, 5, 6, 255});

@@ -24,7 +24,8 @@ data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
   return s;
 }
 
-constexpr const char* two_sequences = "sequence,step,a,b,label\ns1,2,3,10,up\ns2,1,5,10,down\ns1,1,1,10,up\ns1,10,5,10,up\ns2,2,1,10,down\n";
+constexpr const char* two_sequences =
+    "sequence,step,a,b,label\ns1,2,3,10,up\ns2,1,5,10,down\ns1,1,1,10,up\ns1,10,5,10,up\ns2,2,1,10,down\n";
 
 }  // namespace
 
@@ -88,7 +89,10 @@ TEST_CASE("windows over one table, cut by time") {
   std::string csv = "x,y\n";
   for (int i = 0; i < 100; ++i) csv += fmt::format("{},{}\n", i, 1000 + i);
   directory.write("a.csv", csv);
-  const auto d = open("data: {path: DIR/a.csv, task: regression, target: y, standardize: false, window: {length: 8, hop: 3}, split: {valid: 0.1, test: 0.2}}\n", directory);
+  const auto d = open(
+      "data: {path: DIR/a.csv, task: regression, target: y, standardize: false, window: {length: 8, hop: 3}, split: {valid: 0.1, test: "
+      "0.2}}\n",
+      directory);
   CHECK(d->size(Part::train) == 21);  // rows 0 to 69: starts 0, 3, ..., 60
   CHECK(d->size(Part::valid) == 1);   // 70 to 79
   CHECK(d->size(Part::test) == 5);    // 80 to 99
@@ -97,13 +101,16 @@ TEST_CASE("windows over one table, cut by time") {
   CHECK(sample(*d, Part::train, 2).target == std::vector<float>{1013});
   CHECK(sample(*d, Part::valid, 0).values.front() == 70);
   CHECK(sample(*d, Part::test, 4).values.back() == 99);
-  CHECK(fault_of([&] { open("data: {path: DIR/a.csv, task: regression, target: y, window: {length: 101}}\n", directory); }).says("data.window.length"));
+  CHECK(fault_of([&] {
+          open("data: {path: DIR/a.csv, task: regression, target: y, window: {length: 101}}\n", directory);
+        }).says("data.window.length"));
 }
 
 TEST_CASE("windows of tagged rows") {
   const Directory directory;
   directory.write("a.csv", "x,tags\n1,A\n2,B\n3,-\n4,A\n");
-  const auto d = open("data: {path: DIR/a.csv, task: tagging, ignored_tag: '-', standardize: false, window: {length: 2, hop: 1}}\n", directory);
+  const auto d =
+      open("data: {path: DIR/a.csv, task: tagging, ignored_tag: '-', standardize: false, window: {length: 2, hop: 1}}\n", directory);
   REQUIRE(d->size(Part::train) == 3);
   CHECK(sample(*d, Part::train, 1).tags == std::vector<int32_t>{1, -100});
   CHECK(sample(*d, Part::train, 2).values == std::vector<float>{3, 4});
@@ -115,10 +122,15 @@ TEST_CASE("sequences are cut, split and weighted") {
   for (int s = 0; s < 40; ++s)
     for (int i = 0; i < 5; ++i) csv += fmt::format("q{},{},{},{}\n", s, i, s % 2 ? "odd" : "even", s + 1);
   directory.write("a.csv", csv);
-  const auto d = open("data: {path: DIR/a.csv, sequence: sequence, weight: w, max_length: 3, truncate: middle, standardize: false, split: {valid: 0.1, test: 0.1, seed: 2}}\n", directory);
+  const auto d = open(
+      "data: {path: DIR/a.csv, sequence: sequence, weight: w, max_length: 3, truncate: middle, standardize: false, split: {valid: 0.1, "
+      "test: 0.1, seed: 2}}\n",
+      directory);
   CHECK(d->size(Part::train) == 32);
   CHECK(d->size(Part::valid) == 4);
-  CHECK(sample(*d, Part::valid, 0).label + sample(*d, Part::valid, 1).label + sample(*d, Part::valid, 2).label + sample(*d, Part::valid, 3).label == 2);
+  CHECK(sample(*d, Part::valid, 0).label + sample(*d, Part::valid, 1).label + sample(*d, Part::valid, 2).label +
+            sample(*d, Part::valid, 3).label ==
+        2);
   CHECK(sample(*d, Part::train, 0).values == std::vector<float>{0, 1, 4});
   CHECK(sample(*d, Part::train, 0).id == "q" + std::to_string(static_cast<int>(sample(*d, Part::train, 0).weight) - 1));
 }
@@ -145,7 +157,8 @@ TEST_CASE("faults of a long table name their place") {
   for (const auto& row : table) {
     CAPTURE(row.csv);
     directory.write("a.csv", row.csv);
-    const Fault fault = fault_of([&] { open(std::string("data: {path: DIR/a.csv, sequence: sequence") + (*row.keys ? ", " : "") + row.keys + "}\n", directory); });
+    const Fault fault = fault_of(
+        [&] { open(std::string("data: {path: DIR/a.csv, sequence: sequence") + (*row.keys ? ", " : "") + row.keys + "}\n", directory); });
     CAPTURE(fault.text);
     CHECK(fault.code == 3);
     CHECK(fault.says(row.says));

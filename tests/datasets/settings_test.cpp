@@ -40,7 +40,8 @@ tokenizer: {type: word, lowercase: true, vocab_size: 64}
 
 TEST_CASE("one path stands for the training part") {
   const Directory directory;
-  const DataSettings d = settings_of("data: {path: DIR/a.csv, target: [x, y], task: regression, split: {valid: 0.1, test: 0.2, seed: 4}}\n", directory);
+  const DataSettings d =
+      settings_of("data: {path: DIR/a.csv, target: [x, y], task: regression, split: {valid: 0.1, test: 0.2, seed: 4}}\n", directory);
   CHECK(d.train.path == directory / "a.csv");
   CHECK_FALSE(d.valid.given());
   CHECK(d.split.seed == 4);

@@ -44,7 +44,9 @@ TEST_CASE("ListOps files from end to end") {
   listops.valid = 50;
   listops.test = 60;
   make_listops(listops, directory.path());
-  const auto d = open("data: {text: Source, label: Target, train: {path: DIR/train.tsv}, valid: {path: DIR/valid.tsv}, test: {path: DIR/test.tsv}}\n", directory);
+  const auto d =
+      open("data: {text: Source, label: Target, train: {path: DIR/train.tsv}, valid: {path: DIR/valid.tsv}, test: {path: DIR/test.tsv}}\n",
+           directory);
   CHECK(d->size(Part::train) == 1000);
   CHECK(d->size(Part::valid) == 50);
   CHECK(d->size(Part::test) == 60);
@@ -72,7 +74,9 @@ TEST_CASE("every table format gives the same samples") {
   const Directory directory;
   directory.write("a.csv", "\xEF\xBB\xBFid,text,label,w\r\nfirst,\"red, \"\"big\"\"\",10,1\r\nsecond,blue\tbox,9,0.5\r\n");
   directory.write("a.tsv", "id\ttext\tlabel\tw\nfirst\t\"red, \"\"big\"\"\"\t10\t1\nsecond\t\"blue\tbox\"\t9\t0.5");
-  directory.write("a.jsonl", "\xEF\xBB\xBF{\"id\":\"first\",\"text\":\"red, \\\"big\\\"\",\"label\":10,\"w\":1}\r\n\r\n{\"text\":\"blue\\tbox\",\"id\":\"second\",\"label\":\"9\",\"w\":\"0.5\"}\n");
+  directory.write("a.jsonl",
+                  "\xEF\xBB\xBF{\"id\":\"first\",\"text\":\"red, "
+                  "\\\"big\\\"\",\"label\":10,\"w\":1}\r\n\r\n{\"text\":\"blue\\tbox\",\"id\":\"second\",\"label\":\"9\",\"w\":\"0.5\"}\n");
   std::set<std::string> fingerprints;
   for (const char* name : {"a.csv", "a.tsv", "a.jsonl"}) {
     CAPTURE(name);
@@ -110,7 +114,8 @@ TEST_CASE("regression with one and several targets") {
 
 TEST_CASE("tagging from arrays and from columns of words") {
   const Directory directory;
-  directory.write("a.jsonl", "{\"tokens\":[\"New\",\"York\",\"is\"],\"tags\":[\"B\",\"I\",\"O\"]}\n{\"tokens\":[\"so\"],\"tags\":[\"-\"]}\n");
+  directory.write("a.jsonl",
+                  "{\"tokens\":[\"New\",\"York\",\"is\"],\"tags\":[\"B\",\"I\",\"O\"]}\n{\"tokens\":[\"so\"],\"tags\":[\"-\"]}\n");
   directory.write("a.csv", "tokens,tags\nNew York is,B I O\nso,-\n");
   for (const char* name : {"a.jsonl", "a.csv"}) {
     const auto d = open(std::string("data: {task: tagging, ignored_tag: '-', path: DIR/") + name + "}\n", directory);

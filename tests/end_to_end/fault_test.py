@@ -41,7 +41,7 @@ with Workplace() as work:
     refused(work, 2, ["train", "missing.yaml", "-o", "run"], "missing.yaml", run="run")
     # Config: all faults at once, with place and suggestion.
     config(work, "faulty.yaml", ("dropout: 0.3\n", "drpout: 0.3\n"), ("lr: 3.0e-3", "lr: fast"), ("heads: 2", "heads: 3"))
-    refused(work, 2, train("faulty.yaml"), "faulty.yaml:12:3: error: unknown key 'drpout' in 'model'", "did you mean 'dropout'", "optim.lr", "fast",
+    refused(work, 2, train("faulty.yaml"), "faulty.yaml:13:3: error: unknown key 'drpout' in 'model'", "did you mean 'dropout'", "optim.lr", "fast",
             "model.attention.heads", "does not divide", "3 errors", "nothing was started", run="run")
     config(work, "twice.yaml", ("  layers: 2\n", "  layers: 2\n  layers: 3\n"))
     refused(work, 2, train("twice.yaml"), "duplicate key 'layers'", run="run")
@@ -55,7 +55,7 @@ with Workplace() as work:
     refused(work, 3, train("config.yaml", "data.train.path=none.tsv"), "none.tsv", run="run")
     refused(work, 3, train("config.yaml", "data.train.label=Targte"), "Targte", "Target", run="run")
     write(work, "bad.tsv", b"Source\tTarget\n[MAX 1 2 ]\t2\n[MIN \xff 2 ]\t1\n")
-    refused(work, 3, train("config.yaml", "data.train.path=bad.tsv"), "bad.tsv", "line 3", "encoding", run="run")
+    refused(work, 3, train("config.yaml", "data.train.path=bad.tsv"), "bad.tsv:3:", "offset", "encoding", run="run")
     write(work, "long.tsv", "Source\tTarget\n" + "1 " * 65 + "\t1\n[MAX 1 2 ]\t2\n")
     refused(work, 3, train("config.yaml", "data.train.path=long.tsv"), "long.tsv", "64", "truncate", run="run")
     write(work, "empty.tsv", "Source\tTarget\n[MAX 1 2 ]\t2\n\t1\n")

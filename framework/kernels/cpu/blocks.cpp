@@ -9,7 +9,7 @@ namespace tapeformer::kernels::cpu {
 namespace {
 
 constexpr int64_t register_rows = 12;        // a multiple of the rows of every instruction set's register block
-constexpr int64_t packed_alone = 32 * 1024;  // elements below which a second thread costs more than it saves
+constexpr int64_t packed_alone = 12 * 1024;  // elements below which a second thread costs more than it saves
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -33,7 +33,8 @@ TEST_CASE("samples are packed without padding") {
   const Batch batch = collate(text(Task::classification), samples, {7, 8, 9});
   CHECK(batch.packing.offsets() == std::vector<int32_t>{0, 3, 3, 5});
   CHECK(batch.packing.sample_ids() == std::vector<uint32_t>{7, 8, 9});
-  CHECK(std::vector<int32_t>(batch.tokens.span<int32_t>().begin(), batch.tokens.span<int32_t>().end()) == std::vector<int32_t>{1, 2, 3, 4, 5});
+  CHECK(std::vector<int32_t>(batch.tokens.span<int32_t>().begin(), batch.tokens.span<int32_t>().end()) ==
+        std::vector<int32_t>{1, 2, 3, 4, 5});
   CHECK(batch.targets.span<int32_t>()[1] == 0);
   CHECK_FALSE(batch.weights.defined());
   CHECK_FALSE(batch.values.defined());

@@ -46,8 +46,9 @@ TEST_CASE("what is no description is a checkpoint error") {
     REQUIRE(at != std::string::npos);
     return text.replace(at, from.size(), to);
   };
-  for (const std::string& bad : {std::string(), std::string("[]"), changed("classification", "ranking"), changed("\"labels\":[]", "\"labels\":3"),
-                                 changed("\"feature_mean\":[]", "\"feature_mean\":[1]"), good.substr(0, good.size() - 1)}) {
+  for (const std::string& bad :
+       {std::string(), std::string("[]"), changed("classification", "ranking"), changed("\"labels\":[]", "\"labels\":3"),
+        changed("\"feature_mean\":[]", "\"feature_mean\":[1]"), good.substr(0, good.size() - 1)}) {
     CAPTURE(bad);
     try {
       description_from_json(bad);

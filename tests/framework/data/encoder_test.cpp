@@ -52,7 +52,8 @@ TEST_CASE("cuts of a byte sequence fall on characters") {
   for (int64_t most = 1; most <= 9; ++most) {
     CAPTURE(most);
     Sample s;
-    const Description r = description_of(TokenizerKind::byte, "", most, Truncate::right), l = description_of(TokenizerKind::byte, "", most, Truncate::left),
+    const Description r = description_of(TokenizerKind::byte, "", most, Truncate::right),
+                      l = description_of(TokenizerKind::byte, "", most, Truncate::left),
                       m = description_of(TokenizerKind::byte, "", most, Truncate::middle);
     SampleEncoder(r).encode_text(text, "here", s);
     CHECK(tokenizer.decode(s.tokens) == right[most - 1]);
@@ -100,7 +101,8 @@ TEST_CASE("tags are cut with their tokens") {
 TEST_CASE("empty samples follow the policy") {
   Description d = description_of(TokenizerKind::whitespace, "a", 3, Truncate::error);
   Sample s;
-  CHECK_THROWS_WITH(SampleEncoder(d).encode_text(" ", "line 3", s), Catch::Matchers::Contains("line 3") && Catch::Matchers::Contains("data.empty"));
+  CHECK_THROWS_WITH(SampleEncoder(d).encode_text(" ", "line 3", s),
+                    Catch::Matchers::Contains("line 3") && Catch::Matchers::Contains("data.empty"));
   d.empty = Empty::skip;
   SampleEncoder(d).encode_text(" ", "line 3", s);
   CHECK(s.tokens.empty());

@@ -26,18 +26,24 @@ std::string utf8(uint32_t c) {
   std::string s;
   if (c < 0x80) s += static_cast<char>(c);
   else if (c < 0x800) (s += static_cast<char>(0xc0 | c >> 6)) += static_cast<char>(0x80 | (c & 63));
-  else if (c < 0x10000) ((s += static_cast<char>(0xe0 | c >> 12)) += static_cast<char>(0x80 | (c >> 6 & 63))) += static_cast<char>(0x80 | (c & 63));
-  else (((s += static_cast<char>(0xf0 | c >> 18)) += static_cast<char>(0x80 | (c >> 12 & 63))) += static_cast<char>(0x80 | (c >> 6 & 63))) += static_cast<char>(0x80 | (c & 63));
+  else if (c < 0x10000)
+    ((s += static_cast<char>(0xe0 | c >> 12)) += static_cast<char>(0x80 | (c >> 6 & 63))) += static_cast<char>(0x80 | (c & 63));
+  else
+    (((s += static_cast<char>(0xf0 | c >> 18)) += static_cast<char>(0x80 | (c >> 12 & 63))) += static_cast<char>(0x80 | (c >> 6 & 63))) +=
+        static_cast<char>(0x80 | (c & 63));
   return s;
 }
 
 }  // namespace
 
 TEST_CASE("texts are split by kind") {
-  const auto split = [](TokenizerKind kind, std::string_view text, bool lower = false) { return Tokenizer({kind, lower, 0, 1}).split(text); };
+  const auto split = [](TokenizerKind kind, std::string_view text, bool lower = false) {
+    return Tokenizer({kind, lower, 0, 1}).split(text);
+  };
   using Words = std::vector<std::string>;
   CHECK(split(TokenizerKind::whitespace, " a  [MAX 2]\tb\r\nc\u00a0d\u3000e ") == Words{"a", "[MAX", "2]", "b", "c", "d", "e"});
-  CHECK(split(TokenizerKind::word, "Don't pay 3.50€, naïve_Émile!") == Words{"Don", "'", "t", "pay", "3", ".", "50", "€", ",", "naïve", "_", "Émile", "!"});
+  CHECK(split(TokenizerKind::word, "Don't pay 3.50€, naïve_Émile!") ==
+        Words{"Don", "'", "t", "pay", "3", ".", "50", "€", ",", "naïve", "_", "Émile", "!"});
   CHECK(split(TokenizerKind::word, "e\u0301t\u00e9 日本語 ٣٤") == Words{"e\u0301t\u00e9", "日本語", "٣٤"});
   CHECK(split(TokenizerKind::character, "aé 😀") == Words{"a", "é", " ", "😀"});
   CHECK(split(TokenizerKind::byte, "é") == Words{"\xc3", "\xa9"});

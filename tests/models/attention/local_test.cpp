@@ -5,6 +5,7 @@
 #include "models/attention/attention.h"
 #include "tests/support/catch.h"
 #include "tests/support/devices.h"
+#include "tests/support/matrix.h"
 #include "tests/support/model_fixture.h"
 #include "tests/support/random_tensor.h"
 
