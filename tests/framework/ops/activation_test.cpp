@@ -29,7 +29,7 @@ TEST_CASE("activations of large inputs are finite and NaN is passed on", "[activ
       Context ctx = test_context(device, nullptr);
       const Tensor x = Tensor::of<double>({-1e4, -60, 60, 1e4, std::numeric_limits<double>::quiet_NaN()}).reshaped({1, 5});
       const Matrix y(ops::activation(ctx, f, {x.converted(device.dtype)}).value);
-      CHECK(std::abs(y(0, 0)) == 0);
+      CHECK(std::abs(y(0, 0)) <= 1e-30);
       CHECK(std::abs(y(0, 1)) < 1e-30);
       CHECK(y(0, 2) == 60);
       CHECK(y(0, 3) == 1e4);

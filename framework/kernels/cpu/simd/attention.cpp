@@ -51,7 +51,7 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
     V sum = hn::Load(d, st.sum[r + i]);
     if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(top[i], hn::Add(m, hn::Set(d, kSlack)))))) {
       const V risen = hn::MaxOfLanes(d, top[i]);
-      const V shrink = power_of_two(hn::Sub(m, risen));
+      const V shrink = exp2(hn::Sub(m, risen));
       sum = hn::Mul(sum, shrink);
       for (int n = 0; n < h.columns; n += kLanes) {
         float* at = o + (r + i) * h.width + n;
@@ -61,7 +61,7 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
       st.top[r + i] = hn::GetLane(risen);
     }
     for (int n = 0; n < t.columns; n += kLanes) {
-      const V e = power_of_two(hn::Sub(hn::Load(d, p + i * kTile + n), m));
+      const V e = exp2(hn::Sub(hn::Load(d, p + i * kTile + n), m));
       hn::Store(e, d, p + i * kTile + n);
       sum = hn::Add(sum, e);
     }
@@ -161,7 +161,7 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const Ba
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i) {
     const V l = hn::Set(d, b.lse[r + i]);
-    for (int n = 0; n < t.columns; n += kLanes) hn::Store(power_of_two(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
+    for (int n = 0; n < t.columns; n += kLanes) hn::Store(exp2(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
   }
   alignas(64) float keep[R * kTile];
   if (t.drop)

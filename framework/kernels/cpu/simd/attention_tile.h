@@ -8,6 +8,7 @@
 #define TAPEFORMER_SIMD_ATTENTION_TILE_H
 #endif
 #include "framework/kernels/cpu/simd/attention.h"
+#include "framework/kernels/cpu/simd/math.h"
 #include "framework/kernels/cpu/simd/philox.h"
 #include "framework/kernels/cpu/simd/tile.h"
 
@@ -207,27 +208,6 @@ struct Pair {
   const AttentionDropout* drop;  // null: nothing is dropped
   const Bounds* bounds;
 };
-
-// 2^x for x <= 127, exactly 0 below -126.5; NaN stays NaN (the order of Max's arguments matters for it). Relative error below 2e-7.
-HWY_INLINE V power_of_two(V x) {
-  const D d;
-  const hn::RebindToSigned<D> di;
-  const V magic = hn::Set(d, 12582912.f + 127.f);  // 1.5 * 2^23 + the exponent's bias: the low bits become n + 127
-#if HWY_TARGET == HWY_SCALAR
-  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, -127.f)), hn::Set(d, -127.f), x);
-#else
-  x = hn::Max(hn::Set(d, -127.f), x);
-#endif
-  const V t = hn::Add(x, magic);
-  const V f = hn::Sub(x, hn::Sub(t, magic));
-  V p = hn::Set(d, 1.327647196e-3f);
-  p = hn::MulAdd(p, f, hn::Set(d, 9.675541503e-3f));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.550713275e-2f));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.402211972e-1f));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.931469671e-1f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.000000072f));
-  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t))));
-}
 
 // Dropout factors (0 or `kept`) of one row of probabilities for the keys from `key` (a multiple of 4) on: out[0 .. columns), and on to the
 // next multiple of kCols.

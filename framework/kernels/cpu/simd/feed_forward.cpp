@@ -43,8 +43,8 @@ void activate(const FeedForwardRows& p, ptrdiff_t first, int rows, int f0, int w
     if (p.dropout_in.threshold != 0) {
       const RowDropout drop(p.dropout_in, first + r);
       drop.each(f0, width, [&](int c, V m0, V m1) HWY_ATTR {
-        hn::Store(hn::Mul(hn::Load(d, row + c), m0), d, row + c);
-        hn::Store(hn::Mul(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
+        hn::Store(dropped(hn::Load(d, row + c), m0), d, row + c);
+        hn::Store(dropped(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
       });
     }
   }
@@ -69,8 +69,8 @@ void activate_backward(const FeedForwardRows& p, ptrdiff_t first, int rows, int 
       drop.each(f0, end, [&](int c, V m0, V m1) HWY_ATTR {
         float* const rows_of_both[2] = {ar, dr};
         for (float* row : rows_of_both) {
-          hn::Store(hn::Mul(hn::Load(d, row + c), m0), d, row + c);
-          hn::Store(hn::Mul(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
+          hn::Store(dropped(hn::Load(d, row + c), m0), d, row + c);
+          hn::Store(dropped(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
         }
       });
     }

@@ -26,7 +26,7 @@ struct Sizes {
 // f(x) = elu(x) + 1; NaN stays NaN.
 HWY_INLINE V feature(V x) {
   const D d;
-  const V e = power_of_two(hn::Mul(hn::Min(x, hn::Zero(d)), hn::Set(d, 1.44269504088896341f)));
+  const V e = exp2(hn::Mul(hn::Min(x, hn::Zero(d)), hn::Set(d, 1.44269504088896341f)));
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, hn::Add(x, hn::Set(d, 1.f)));
 }
 // f'(x) is 1 above 0, where f > 1, and f(x) below.

@@ -12,12 +12,30 @@ HWY_BEFORE_NAMESPACE();
 namespace tapeformer::simd {
 namespace HWY_NAMESPACE {
 
-// 2^x for x <= 127; exactly 0 below -126.5. Relative error below 2e-7.
+// max(x, low) and min(x, high) that leave a NaN a NaN: on x86 the second operand of the hardware's decides, the scalar fallback compares.
+HWY_INLINE V not_below(V x, float low) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
+#else
+  return hn::Max(hn::Set(d, low), x);
+#endif
+}
+HWY_INLINE V not_above(V x, float high) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, high)), hn::Set(d, high), x);
+#else
+  return hn::Min(hn::Set(d, high), x);
+#endif
+}
+
+// 2^x for x <= 127; NaN for NaN; exactly 0 below -126.5. Relative error below 2e-7.
 HWY_INLINE V exp2(V x) {
   const D d;
   const hn::RebindToSigned<D> di;
   const V magic = hn::Set(d, 12582912.f + 127.f);  // 1.5 * 2^23 + the exponent's bias: the low bits become n + 127
-  x = hn::Max(x, hn::Set(d, -127.f));
+  x = not_below(x, -127.f);
   const V t = hn::Add(x, magic);
   const V f = hn::Sub(x, hn::Sub(t, magic));
   V p = hn::Set(d, 1.327647196e-3f);
@@ -54,7 +72,7 @@ HWY_INLINE Normal normal(V x) {
 HWY_INLINE V sigmoid(V x) {
   const D d;
   const V one = hn::Set(d, 1.f);
-  return hn::Div(one, hn::Add(one, exp2(hn::Min(hn::Mul(x, hn::Set(d, -1.44269504f)), hn::Set(d, 126.f)))));
+  return hn::Div(one, hn::Add(one, exp2(not_above(hn::Mul(x, hn::Set(d, -1.44269504f)), 126.f))));
 }
 
 // An activation is a type with value(x) = f(x) and both(x) = f(x) and f'(x).

@@ -98,6 +98,9 @@ HWY_INLINE Words philox(uint64_t key, uint32_t column, uint32_t row, uint32_t sa
 
 #endif
 
+// v times a dropout factor; exactly 0 where that is 0, whatever v is.
+HWY_INLINE V dropped(V v, V factor) { return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(D())), hn::Mul(v, factor)); }
+
 // The dropout factors of one row, 0 or `scale`, kCols columns at a time.
 class RowDropout {
  public:

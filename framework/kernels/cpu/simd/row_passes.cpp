@@ -60,7 +60,7 @@ void dropout_here(const DropoutRows& p, ConstRows x, int width, bool add, ptrdif
     const float* from = x.row(r);
     float* to = y.row(r);
     const auto write = [&](int c, V factor) HWY_ATTR {
-      const V v = hn::Mul(load_at(from, c, width), factor);
+      const V v = dropped(load_at(from, c, width), factor);
       store_at(add ? hn::Add(load_at(to, c, width), v) : v, to, c, width);
     };
     if (p.threshold == 0) {

@@ -118,8 +118,8 @@ HWY_INLINE void dropped_row(const DropoutRows& p, ptrdiff_t r, const float* x, i
   }
   const RowDropout drop(p, r);
   drop.each(0, end, [&](int c, V a, V b) HWY_ATTR {
-    hn::Store(hn::Mul(load_at(x, c, width), a), d, z + c);
-    hn::Store(hn::Mul(load_at(x, c + kLanes, width), b), d, z + c + kLanes);
+    hn::Store(dropped(load_at(x, c, width), a), d, z + c);
+    hn::Store(dropped(load_at(x, c + kLanes, width), b), d, z + c + kLanes);
   });
 }
 
@@ -132,8 +132,8 @@ HWY_INLINE void residual_row(const DropoutRows& p, ptrdiff_t r, const float* z, 
   }
   const RowDropout drop(p, r);
   drop.each(0, width, [&](int c, V a, V b) HWY_ATTR {
-    store_at(hn::MulAdd(hn::Load(d, z + c), a, load_at(residual, c, width)), y, c, width);
-    store_at(hn::MulAdd(hn::Load(d, z + c + kLanes), b, load_at(residual, c + kLanes, width)), y, c + kLanes, width);
+    store_at(hn::Add(dropped(hn::Load(d, z + c), a), load_at(residual, c, width)), y, c, width);
+    store_at(hn::Add(dropped(hn::Load(d, z + c + kLanes), b), load_at(residual, c + kLanes, width)), y, c + kLanes, width);
   });
 }
 
