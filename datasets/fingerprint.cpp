@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/fingerprint.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/memory_dataset.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <xxhash.h>
 

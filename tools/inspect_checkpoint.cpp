@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint: how far its run is, its config in short, labels, and every tensor with what its values look like.
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>

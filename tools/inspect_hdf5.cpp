@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An HDF5 file as a list of its groups and data sets with their types, shapes and attributes.
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run_files.h"
 
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <ctime>

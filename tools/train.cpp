@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer train`: a new run from a config, or an old one further.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <fstream>

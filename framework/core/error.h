@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one exception type: what went wrong, where, what to do, and the exit code it ends the program with.
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

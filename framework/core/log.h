@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages for the person at the terminal and the run's log file: one sink with a level, never stdout.
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <string>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/tensor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tapeformer {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/io/csv.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 
 #include <algorithm>

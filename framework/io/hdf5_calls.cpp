@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/io/hdf5_calls.h"
 
+#include <fmt/format.h>
+
 #include <hdf5.h>
 
 #include <cstring>

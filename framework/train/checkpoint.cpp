@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <fnmatch.h>
 
 #include <cmath>

@@ -5,7 +5,7 @@ include_guard()
 
 function(tapeformer_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wno-missing-field-initializers
-                         $<$<BOOL:${TAPEFORMER_WERROR}>:-Werror>)
+                         $<$<BOOL:${TAPEFORMER_WERROR}>:-Werror> $<$<CONFIG:Release>:-O2>)
   if(TAPEFORMER_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${TAPEFORMER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${TAPEFORMER_SANITIZE})
@@ -22,6 +22,13 @@ function(tapeformer_library name)
   target_compile_features(tapeformer_${name} PUBLIC cxx_std_20)
   target_link_libraries(tapeformer_${name} PUBLIC ${arg_LINK} PRIVATE ${arg_PRIVATE_LINK})
   tapeformer_compile_options(tapeformer_${name})
+  # Parsing the standard library costs more than our own code. Not for the kernels, whose vectorised files must not see it (an inline function
+  # compiled for AVX-512 there could be the one the linker keeps for the whole program).
+  if(name STREQUAL core)
+    target_precompile_headers(tapeformer_core PRIVATE <algorithm> <filesystem> <functional> <map> <memory> <optional> <string> <vector> <fmt/core.h>)
+  elseif(NOT name STREQUAL kernels)
+    target_precompile_headers(tapeformer_${name} REUSE_FROM tapeformer_core)
+  endif()
   set_property(GLOBAL APPEND PROPERTY TAPEFORMER_LIBRARIES tapeformer_${name})
 endfunction()
 
