@@ -84,7 +84,10 @@ def ours(case, config, steps, extra=()):
 
 
 def theirs(python, case, mode, steps, extra=()):
-    return run_json([python, PEER, json.dumps(case), "--mode", mode, "--steps", str(steps), *extra])
+    """Local attention is measured in two forms, each in a process of its own; the faster one counts."""
+    forms = ["local", "local_fold"] if case["attention"] == "local" else [case["attention"]]
+    runs = [run_json([python, PEER, json.dumps(dict(case, attention=form)), "--mode", mode, "--steps", str(steps), *extra]) for form in forms]
+    return min(runs, key=lambda run: run["median_ms"])
 
 
 def check_equal_work(python, case, folder):
