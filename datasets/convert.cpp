@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes any data set in the layout "seq-dataset" 1.
+#include <fmt/chrono.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <vector>
 
 #include "datasets/seq_dataset.h"
 #include "framework/core/error.h"
+#include "framework/core/log.h"
 #include "framework/core/version.h"
 #include "framework/io/durable_file.h"
 #include "framework/io/hdf5.h"
@@ -53,21 +59,26 @@ Columns columns_of(const data::Dataset& dataset, Part part) {
   return c;
 }
 
-void write_part(io::Hdf5File& file, const data::Dataset& dataset, Part part) {
+void write_part(io::Hdf5File& file, const data::Dataset& dataset, Part part, io::Hdf5File::Storage storage) {
   const data::Description& d = dataset.description();
   const std::string group = fmt::format("/{}/", name_of(part));
   const Columns c = columns_of(dataset, part);
+  const auto put = [&](const char* name, const Tensor& tensor, const std::vector<std::string>& axes) {
+    file.write(group + name, tensor, storage);
+    file.write_axis_labels(group + name, axes);
+  };
   if (d.vocab_size > 0) {
-    file.write(group + "input_ids", Tensor::of(c.tokens));
+    put("input_ids", Tensor::of(c.tokens), {"token"});
   } else {
     const int64_t rows = c.offsets.back();
-    file.write(group + "values", Tensor::of(c.values).reshaped({rows, static_cast<int64_t>(c.values.size()) / rows}));
+    put("values", Tensor::of(c.values).reshaped({rows, static_cast<int64_t>(c.values.size()) / rows}), {"row", "feature"});
   }
-  file.write(group + "offsets", Tensor::of(c.offsets));
-  if (d.task == Task::regression) file.write(group + "labels", Tensor::of(c.targets).reshaped({dataset.size(part), d.outputs()}));
-  else file.write(group + "labels", Tensor::of(c.labels));
-  file.write(group + "weights", Tensor::of(c.weights));
+  put("offsets", Tensor::of(c.offsets), {"example"});
+  if (d.task == Task::regression) put("labels", Tensor::of(c.targets).reshaped({dataset.size(part), d.outputs()}), {"example", "target"});
+  else put("labels", Tensor::of(c.labels), {d.task == Task::classification ? "example" : d.vocab_size > 0 ? "token" : "row"});
+  put("weights", Tensor::of(c.weights), {"example"});
   file.write_texts(group + "ids", c.ids);
+  file.write_axis_labels(group + "ids", {"example"});
   file.write_attribute(fmt::format("/{}", name_of(part)), "num_examples", dataset.size(part));
 }
 
@@ -77,9 +88,21 @@ std::vector<std::string> raw_feature_names(const data::Description& d) {
   return names;
 }
 
+// Now, or the time that SOURCE_DATE_EPOCH says, so that a file can be made again byte by byte.
+std::string time_of_writing() {
+  std::time_t now = std::time(nullptr);
+  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) {
+    const std::string_view text = epoch;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), now);
+    if (error != std::errc() || end != text.data() + text.size())
+      fail(ExitCode::usage, "SOURCE_DATE_EPOCH is '{}'; whole seconds since 1970 are expected", printable(text));
+  }
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+}
+
 }  // namespace
 
-void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path) {
+void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress) {
   const data::Description& d = dataset.description();
   io::Hdf5File file = io::Hdf5File::create_image(path.string());
   constexpr std::string_view tasks[] = {"classification", "regression", "tagging"};
@@ -87,15 +110,21 @@ void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& 
   file.write_attribute("/", "encoding-version", std::string("1.0"));
   file.write_attribute("/", "task", std::string(tasks[static_cast<int>(d.task)]));
   file.write_attribute("/", "creator", std::string("tapeformer " TAPEFORMER_VERSION));
+  file.write_attribute("/", "created", time_of_writing());
   file.write_attribute("/", "source_fingerprint", d.fingerprint);
   file.write_attribute("/", "vocab_size", d.vocab_size);
   file.write_attribute("/", "max_length", d.max_length);
-  if (d.task == Task::regression) file.write_texts("/target_names", d.target_names);
-  else file.write_texts("/label_names", d.labels);
+  const auto names = [&](const char* name, const std::vector<std::string>& texts, const char* axis) {
+    file.write_texts(name, texts);
+    file.write_axis_labels(name, {axis});
+  };
+  if (d.task == Task::regression) names("/target_names", d.target_names, "target");
+  else names("/label_names", d.labels, "class");
   if (d.vocab_size > 0) file.write_text("/tokenizer_json", d.tokenizer_json);
-  else file.write_texts("/feature_names", raw_feature_names(d));
+  else names("/feature_names", raw_feature_names(d), "feature");
+  const auto storage = compress ? io::Hdf5File::Storage::deflated : io::Hdf5File::Storage::contiguous;
   for (const Part part : {Part::train, Part::valid, Part::test})
-    if (dataset.size(part) > 0) write_part(file, dataset, part);
+    if (dataset.size(part) > 0) write_part(file, dataset, part, storage);
   const std::string image = file.take_image();
   io::replace_file(path, {image});
 }

@@ -60,8 +60,9 @@ std::string settings_text(const DataSettings& d) {
 }
 
 std::string source_text(const Source& s) {
-  return fmt::format("{};{};{};{};{};{};{};{};{};{};{};", static_cast<int>(s.encoding), s.text, s.tokens, s.tags, s.label,
-                     fmt::join(s.target, ","), fmt::join(s.features, ","), s.sequence, s.step, s.id, s.weight);
+  const std::string later = s.input.empty() && s.values.empty() ? "" : fmt::format("{};{};", s.input, s.values);
+  return fmt::format("{};{};{};{};{};{};{};{};{};{};{};{}", static_cast<int>(s.encoding), s.text, s.tokens, s.tags, s.label,
+                     fmt::join(s.target, ","), fmt::join(s.features, ","), s.sequence, s.step, s.id, s.weight, later);
 }
 
 }  // namespace

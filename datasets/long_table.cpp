@@ -26,11 +26,13 @@ class Reader {
       : settings_(settings), source_(source), table_(Table::open(source, settings.format_of(source))) {
     result_.path = source.path;
     find_columns(features);
+    without_names_ = result_.features.empty();
   }
 
   LongTable read() {
-    while (table_->next()) read_row();
+    while (table_->next()) source_.values.empty() ? read_row() : read_whole_sequence();
     report_missing();
+    if (!source_.values.empty() && result_.sequences.empty()) fail(ExitCode::data, "{}: no sample with rows", printable(source_.path));
     if (!source_.step.empty())
       for (size_t i = 0; i < result_.sequences.size(); ++i) order(result_.sequences[i], steps_[i]);
     return std::move(result_);
@@ -46,6 +48,12 @@ class Reader {
     if (settings_.task == Task::regression)
       for (const std::string& name : source_.target) targets_.push_back(table_->column(name));
     else label_ = table_->column(label_name());
+    if (!source_.values.empty()) {
+      values_ = table_->column(source_.values);
+      if (!source_.id.empty()) id_ = table_->column(source_.id);
+      result_.features = !wanted.empty() ? wanted : source_.features;
+      return;
+    }
     result_.features = !wanted.empty() ? wanted : !source_.features.empty() ? source_.features : other_columns();
     if (result_.features.empty())
       fail(ExitCode::data, "{}: no column is left for the features; name them in data.features", printable(source_.path));
@@ -86,19 +94,58 @@ class Reader {
       if (settings_.missing == data::Missing::error && !data::is_usable(value)) note_missing(column);
       sequence.values.push_back(value);
     }
-    LongRow row;
-    row.row = table_->row();
-    row.line = table_->line();
-    for (const size_t column : targets_) row.targets.push_back(table_->number(column));
-    if (settings_.task != Task::regression && !trimmed(table_->text(label_)).empty())
-      row.label =
-          canonical_label(table_->text(label_), settings_.task == Task::classification ? settings_.classes : 0, table_->where(label_));
-    if (!source_.weight.empty()) row.weight = table_->number(weight_);
+    LongRow row = row_without_label();
+    if (settings_.task != Task::regression) row.label = label_of(table_->text(label_));
     sequence.rows.push_back(std::move(row));
     if (source_.step.empty()) return;
     const double step = table_->number(step_);
     if (!data::is_usable(step)) fail(ExitCode::data, "{}: the step must be a number", table_->where(step_));
     steps_[number].push_back(step);
+  }
+
+  LongRow row_without_label() const {
+    LongRow row;
+    row.row = table_->row();
+    row.line = table_->line();
+    for (const size_t column : targets_) row.targets.push_back(table_->number(column));
+    if (!source_.weight.empty()) row.weight = table_->number(weight_);
+    return row;
+  }
+  std::string label_of(const std::string& typed) const {
+    if (trimmed(typed).empty()) return {};
+    return canonical_label(typed, settings_.task == Task::classification ? settings_.classes : 0, table_->where(label_));
+  }
+
+  // A line of JSONL with all rows of a sequence.
+  void read_whole_sequence() {
+    LongSequence sequence{source_.id.empty() ? std::to_string(table_->row()) : table_->text(id_), {}, {}};
+    const size_t features = table_->rows_of_numbers(values_, sequence.values);
+    if (features == 0) {
+      if (settings_.empty == data::Empty::error)
+        fail(ExitCode::data, "{}: an empty sample; remove it, or set data.empty: skip to leave such samples out", table_->where(values_));
+      ++result_.empty;
+      return;
+    }
+    for (size_t f = 0; result_.features.size() < features && without_names_; ++f)
+      result_.features.push_back(fmt::format("feature{}", f + 1));
+    without_names_ = false;
+    if (result_.features.size() != features)
+      fail(ExitCode::data, "{}: {} numbers in a row, {} are expected", table_->where(values_), features, result_.features.size());
+    for (size_t i = 0; i < sequence.values.size(); ++i)
+      if (settings_.missing == data::Missing::error && !data::is_usable(sequence.values[i]) && missing_++ == 0)
+        first_missing_ = fmt::format("{}, step {}, feature '{}': {} is no finite number", table_->where(values_), i / features + 1,
+                                     printable(result_.features[i % features]), sequence.values[i]);
+    LongRow row = row_without_label();
+    const size_t rows = sequence.values.size() / features;
+    std::vector<std::string> tags;
+    if (settings_.task == Task::tagging) tags = table_->words(label_);
+    else if (settings_.task == Task::classification) row.label = label_of(table_->text(label_));
+    if (settings_.task == Task::tagging && tags.size() != rows)
+      fail(ExitCode::data, "{}: {} tags for {} rows", table_->where(label_), tags.size(), rows);
+    sequence.rows.assign(rows, row);
+    for (size_t r = 0; r < tags.size(); ++r) sequence.rows[r].label = label_of(tags[r]);
+    result_.sequences.push_back(std::move(sequence));
+    steps_.emplace_back();
   }
 
   void note_missing(size_t column) {
@@ -132,7 +179,8 @@ class Reader {
   const DataSettings& settings_;
   const Source& source_;
   std::unique_ptr<Table> table_;
-  size_t sequence_ = 0, step_ = 0, weight_ = 0, label_ = 0;
+  size_t sequence_ = 0, step_ = 0, weight_ = 0, label_ = 0, values_ = 0, id_ = 0;
+  bool without_names_ = false;  // features of data.values: numbered as many as the first sequence has
   std::vector<size_t> targets_, features_;
   LongTable result_;
   std::unordered_map<std::string, size_t> numbers_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A long table in memory: rows of numbers grouped into sequences, with what is to be learned of each row.
+// A long table in memory: rows of numbers grouped into sequences, with what is to be learned of each row. The lines of JSONL whose arrays
+// hold whole sequences become the same.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,6 +28,7 @@ struct LongTable {
   std::string path;
   std::vector<std::string> features;
   std::vector<LongSequence> sequences;  // in the order in which they begin; their rows in the order of `step`
+  int64_t empty = 0;                    // sequences without rows, left out
   std::string where(const LongRow& row) const;
 };
 

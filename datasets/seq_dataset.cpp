@@ -10,9 +10,11 @@
 
 #include "datasets/features.h"
 #include "datasets/fingerprint.h"
+#include "datasets/foreign_hdf5.h"
 #include "datasets/labels.h"
 #include "datasets/learned.h"
 #include "datasets/seq_part.h"
+#include "datasets/split.h"
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/data/encoder.h"
@@ -58,31 +60,55 @@ class SeqDataset : public data::Dataset {
   struct Opened {
     std::string path;
     std::optional<SeqPart> data;
-    std::vector<int64_t> examples;     // those that are not empty
+    std::vector<bool> here;         // by example: whether it is one of the part; empty: all are
+    std::vector<int64_t> examples;  // those of the part that are not empty
+    int64_t skipped = 0;
+    bool has(int64_t example) const { return here.empty() || here[static_cast<size_t>(example)]; }
     std::vector<int32_t> labels;       // by example, in our numbering
     std::vector<int32_t> tag_numbers;  // the file's numbering in ours; empty: the same
   };
   const Opened& at(Part part) const { return parts_[static_cast<size_t>(part)]; }
   Opened& at(Part part) { return parts_[static_cast<size_t>(part)]; }
 
-  // A part without a file of its own is a group of the training file.
+  // A part without a file of its own is a group of the training file, or cut from its training part by data.split.
   void open(Part part) {
-    const Source& own = settings_.source(part);
-    const std::string path = own.given() ? own.path : settings_.train.path;
-    if (!files_.contains(path)) files_.emplace(path, io::Hdf5File::open(path));
-    const io::Hdf5File& file = files_.at(path);
-    const std::string group = fmt::format("/{}", name_of(part));
-    if (!own.given() && !file.has(group)) return;
-    if (!file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(path), group);
+    const Source& source = settings_.source(part).given() ? settings_.source(part) : settings_.train;
+    if (!files_.contains(source.path)) files_.emplace(source.path, io::Hdf5File::open(source.path));
+    const io::Hdf5File& file = files_.at(source.path);
+    const bool own = settings_.source(part).given(), cut = !own && share(part) > 0, foreign = is_foreign(file, source);
+    const std::string group = fmt::format("/{}", name_of(cut ? Part::train : part));
+    if (!own && !cut && part != Part::train && (foreign || !file.has(group))) return;
+    if (!foreign && !file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(source.path), group);
     Opened& o = at(part);
-    o.path = path;
-    o.data.emplace(file, path, group, settings_.task);
+    o.path = source.path;
+    if (foreign) {
+      const ForeignPaths found = foreign_paths(file, source, settings_.task);
+      if (!found.guessed.empty() && (own || part == Part::train)) report_.push_back(found.guessed);
+      o.data.emplace(file, source.path, found.paths, settings_.task);
+    } else {
+      o.data.emplace(file, source.path, own_paths(file, source.path, group), settings_.task);
+    }
+    if (cut || part == Part::train) o.here = share_of(*o.data, part);
     for (int64_t i = 0; i < o.data->examples(); ++i) {
+      if (!o.has(i)) continue;
       if (o.data->length(i) > 0) o.examples.push_back(i);
       else if (description_.empty == data::Empty::error)
         fail(ExitCode::data, "{}: an empty sample; remove it, or set data.empty: skip to leave such samples out", o.data->where(i));
+      else ++o.skipped;
     }
-    if (part == Part::train && o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(path));
+    if (part == Part::train && o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(source.path));
+  }
+
+  double share(Part part) const { return part == Part::valid ? settings_.split.valid : part == Part::test ? settings_.split.test : 0; }
+  // Which examples of the training file data.split gives to a part; empty: all.
+  std::vector<bool> share_of(const SeqPart& all, Part part) const {
+    if (settings_.split.valid <= 0 && settings_.split.test <= 0) return {};
+    std::vector<std::string> strata = all.label_texts();
+    for (const int32_t label : all.labels()) strata.push_back(std::to_string(label));
+    strata.resize(static_cast<size_t>(all.examples()));
+    std::vector<bool> here;
+    for (const Part p : split_by_seed(strata, settings_.split)) here.push_back(p == part);
+    return here;
   }
 
   std::vector<std::string> texts_of(const std::string& path, const std::string& name) const {
@@ -105,7 +131,8 @@ class SeqDataset : public data::Dataset {
     description_.labels = texts_of(train.path, "/label_names");
     if (!description_.labels.empty()) return;
     if (!train.data->label_texts().empty()) {
-      const std::set<std::string> distinct(train.data->label_texts().begin(), train.data->label_texts().end());
+      std::set<std::string> distinct;
+      for (const int64_t example : train.examples) distinct.insert(train.data->label_texts()[static_cast<size_t>(example)]);
       description_.labels = sorted_labels({distinct.begin(), distinct.end()});
     } else {
       description_.labels = numbered_labels(settings_.classes > 0 ? settings_.classes : largest_label(train) + 1);
@@ -114,10 +141,11 @@ class SeqDataset : public data::Dataset {
 
   static int64_t largest_label(const Opened& o) {
     int32_t largest = -1;
-    for (const int32_t label : o.data->labels()) largest = std::max(largest, label);
+    for (const int64_t example : o.examples)
+      if (!o.data->labels().empty()) largest = std::max(largest, o.data->labels()[static_cast<size_t>(example)]);
     if (o.data->labels().empty() && o.data->label_texts().empty())
-      o.data->each_tags([&](int64_t, int64_t, int64_t count, const int32_t* tags) {
-        largest = std::max(largest, *std::max_element(tags, tags + count));
+      o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
+        if (o.has(example)) largest = std::max(largest, *std::max_element(tags, tags + count));
       });
     return largest;
   }
@@ -144,8 +172,8 @@ class SeqDataset : public data::Dataset {
 
   void learn_features(const Opened& train) {
     FeatureStatistics statistics(static_cast<size_t>(train.data->features()));
-    train.data->each_values([&](int64_t, int64_t, int64_t count, const double* values) {
-      for (int64_t r = 0; r < count; ++r) statistics.add(values + r * train.data->features());
+    train.data->each_values([&](int64_t example, int64_t, int64_t count, const double* values) {
+      for (int64_t r = 0; r < count && train.has(example); ++r) statistics.add(values + r * train.data->features());
     });
     std::vector<std::string> names = texts_of(train.path, "/feature_names");
     if (static_cast<int64_t>(names.size()) != train.data->features()) {
@@ -227,15 +255,17 @@ class SeqDataset : public data::Dataset {
     if (settings_.task == Task::tagging) {
       o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
         for (int64_t i = 0; i < count; ++i)
-          if (tags[i] != -100) number(example, tags[i]);
+          if (tags[i] != -100 && o.has(example)) number(example, tags[i]);
       });
       if (named)
         for (const std::string& name : names) o.tag_numbers.push_back(labels.number(name));
     }
-    for (size_t i = 0; i < o.data->labels().size(); ++i) o.labels.push_back(number(static_cast<int64_t>(i), o.data->labels()[i]));
+    for (size_t i = 0; i < o.data->labels().size(); ++i)
+      o.labels.push_back(o.has(static_cast<int64_t>(i)) ? number(static_cast<int64_t>(i), o.data->labels()[i]) : -1);
     for (size_t i = 0; i < o.data->label_texts().size(); ++i) {
       const std::string& text = o.data->label_texts()[i];
       o.labels.push_back(labels.number(text));
+      if (!o.has(static_cast<int64_t>(i))) continue;
       if (o.labels.back() < 0) unknown.add(text, static_cast<int64_t>(i) + 1);
       else ++counts[static_cast<size_t>(o.labels.back())];
     }
@@ -261,8 +291,25 @@ class SeqDataset : public data::Dataset {
                                   o.examples.empty() ? 0.0 : static_cast<double>(rows) / static_cast<double>(o.examples.size()),
                                   printable(o.path)));
     if (cut > 0) report_.push_back(fmt::format("{}: {} sequences cut to {} rows", name_of(part), cut, description_.max_length));
-    if (const auto skipped = o.data->examples() - static_cast<int64_t>(o.examples.size()); skipped > 0)
-      report_.push_back(fmt::format("{}: {} empty samples left out", name_of(part), skipped));
+    if (o.skipped > 0) report_.push_back(fmt::format("{}: {} empty samples left out", name_of(part), o.skipped));
+    warn_of_chunks(o, rows);
+  }
+
+  // In random order nearly every sample unpacks a chunk of its own, unless all of them fit the cache of HDF5.
+  void warn_of_chunks(const Opened& o, int64_t rows) {
+    const io::Hdf5Dataset& d = o.data->rows();
+    constexpr int64_t cache = int64_t{32} << 20, good = int64_t{1} << 18;
+    if (!d.chunk() || o.examples.empty() || d.rows() * d.row_bytes() <= cache) return;
+    const int64_t bytes = (*d.chunk())[0] * d.row_bytes();
+    const int64_t sample =
+        rows / static_cast<int64_t>(o.examples.size()) * d.row_bytes() / (d.sizes().size() > 1 && o.data->dense() ? d.sizes()[1] : 1);
+    if (bytes <= 16 * std::max(sample, good)) return;
+    report_.push_back(
+        fmt::format("warning: {}: {} is stored in chunks of {} rows, {} MiB; each sample may unpack a whole one. Store it again contiguous "
+                    "(h5repack -l "
+                    "{}:CONTI -f {}:NONE) or in chunks of about {} rows",
+                    printable(o.path), d.path(), (*d.chunk())[0], bytes >> 20, d.path(), d.path(),
+                    std::max<int64_t>(1, (good + d.row_bytes() - 1) / d.row_bytes())));
   }
 
   const DataSettings settings_;

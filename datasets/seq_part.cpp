@@ -21,21 +21,34 @@ std::vector<T> vector_of(const io::Hdf5Dataset& dataset) {
 
 }  // namespace
 
-SeqPart::SeqPart(const io::Hdf5File& file, std::string path, std::string group, data::Task task)
-    : path_(std::move(path)), group_(std::move(group)) {
-  read_offsets(file);
-  read_labels(file, task);
-  if (file.has(group_ + "/weights")) {
-    const io::Hdf5Dataset weights = file.dataset(group_ + "/weights");
+SeqPaths own_paths(const io::Hdf5File& file, const std::string& path, const std::string& group) {
+  const bool tokens = file.has(group + "/input_ids"), values = file.has(group + "/values"), dense = file.has(group + "/X");
+  if (tokens + values + dense != 1) fail(ExitCode::data, "{}: {} needs exactly one of input_ids, values and X", printable(path), group);
+  const std::string rows = group + (tokens ? "/input_ids" : values ? "/values" : "/X");
+  const size_t axes = file.dataset(rows).sizes().size();
+  if (!dense && axes != (tokens ? 1 : 2))
+    fail(ExitCode::data, "{}: {} has {} axes, {} are expected", printable(path), rows, axes, tokens ? 1 : 2);
+  const auto optional = [&](const char* name) { return file.has(group + name) ? group + name : std::string(); };
+  return {group, rows, dense ? "" : group + "/offsets", group + "/labels", optional("/weights"), optional("/ids")};
+}
+
+SeqPart::SeqPart(const io::Hdf5File& file, std::string path, const SeqPaths& paths, data::Task task)
+    : path_(std::move(path)), name_(paths.name) {
+  read_offsets(file, paths);
+  read_labels(file.dataset(paths.labels), task);
+  if (!paths.weights.empty()) {
+    const io::Hdf5Dataset weights = file.dataset(paths.weights);
     check_rows(weights, examples());
     weights_ = vector_of<float>(weights);
     for (int64_t i = 0; i < examples(); ++i)
       if (!data::is_usable(weight(i)) || weight(i) < 0)
         fail(ExitCode::data, "{}: the weight {}; it must be a finite number, at least 0", where(i), weight(i));
   }
-  if (!file.has(group_ + "/ids")) return;
-  ids_ = file.dataset(group_ + "/ids");
+  if (paths.ids.empty()) return;
+  ids_ = file.dataset(paths.ids);
   check_rows(*ids_, examples());
+  if (ids_->sizes().size() > 1 || ids_->kind() == io::Hdf5Kind::floating)
+    fail(ExitCode::data, "{}: {} must hold a text or whole number for each example", printable(path_), ids_->path());
 }
 
 void SeqPart::check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const {
@@ -44,21 +57,23 @@ void SeqPart::check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const {
          dataset.sizes().empty() ? 0 : dataset.rows(), rows);
 }
 
-void SeqPart::read_offsets(const io::Hdf5File& file) {
-  const bool tokens = file.has(group_ + "/input_ids"), values = file.has(group_ + "/values");
-  dense_ = file.has(group_ + "/X");
-  if (tokens + values + dense_ != 1) fail(ExitCode::data, "{}: {} needs exactly one of input_ids, values and X", printable(path_), group_);
-  rows_ = file.dataset(group_ + (tokens ? "/input_ids" : values ? "/values" : "/X"));
+void SeqPart::read_offsets(const io::Hdf5File& file, const SeqPaths& paths) {
+  rows_ = file.dataset(paths.rows);
+  dense_ = paths.offsets.empty();
   const std::vector<int64_t>& sizes = rows_->sizes();
-  const size_t rank = tokens ? 1 : values ? 2 : 3;
-  if (sizes.size() != rank || (rank > 1 && sizes.back() < 1))
-    fail(ExitCode::data, "{}: {} has {} axes, {} are expected", printable(path_), rows_->path(), sizes.size(), rank);
-  features_ = tokens ? 0 : sizes.back();
+  const size_t rank = sizes.size(), least = dense_ ? 2 : 1;
+  if (rows_->kind() == io::Hdf5Kind::text)
+    fail(ExitCode::data, "{}: {} holds texts; numbers are expected", printable(path_), rows_->path());
+  if (rank < least || rank > least + 1 || (rank > 1 && sizes.back() < 1))
+    fail(ExitCode::data, "{}: {} has {} axes, {} or {} are expected{}", printable(path_), rows_->path(), rank, least, least + 1,
+         rank > 1 && sizes.back() < 1 ? ", none of them empty" : "");
+  if (rank == least + 1) features_ = sizes.back();
+  else features_ = dense_ && rows_->kind() == io::Hdf5Kind::floating ? 1 : 0;
   if (dense_) {
     for (int64_t i = 0; i <= sizes[0]; ++i) offsets_.push_back(i * sizes[1]);
     return;
   }
-  const io::Hdf5Dataset offsets = file.dataset(group_ + "/offsets");
+  const io::Hdf5Dataset offsets = file.dataset(paths.offsets);
   if (offsets.sizes().size() != 1 || offsets.rows() < 1)
     fail(ExitCode::data, "{}: {} must be a vector of at least one number", printable(path_), offsets.path());
   offsets_ = vector_of<int64_t>(offsets);
@@ -70,17 +85,17 @@ void SeqPart::read_offsets(const io::Hdf5File& file) {
          rows_->rows());
 }
 
-void SeqPart::read_labels(const io::Hdf5File& file, data::Task task) {
-  io::Hdf5Dataset labels = file.dataset(group_ + "/labels");
+void SeqPart::read_labels(io::Hdf5Dataset labels, data::Task task) {
   if (task == data::Task::tagging) {
-    if (dense_) fail(ExitCode::data, "{}: {}: tagging needs values and offsets instead of X", printable(path_), group_);
+    if (dense_)
+      fail(ExitCode::data, "{}: {}: tagging needs rows with offsets, in the layout of tapeformer", printable(path_), rows_->path());
     check_rows(labels, offsets_.back());
     tags_ = std::move(labels);
     return;
   }
   check_rows(labels, examples());
   const size_t rank = labels.sizes().size();
-  if (rank > 2 || (rank == 2 && task == data::Task::classification))
+  if (rank > 2 || (rank == 2 && task == data::Task::classification && labels.sizes()[1] != 1))
     fail(ExitCode::data, "{}: {} has {} axes, too many for data.task", printable(path_), labels.path(), rank);
   if (task == data::Task::regression) {
     target_size_ = rank == 2 ? labels.sizes()[1] : 1;
@@ -97,6 +112,11 @@ void SeqPart::read_labels(const io::Hdf5File& file, data::Task task) {
 
 void SeqPart::tokens(int64_t example, int64_t first, int64_t count, std::vector<int32_t>& out) const {
   const size_t before = out.size();
+  if (dense_) {
+    const Tensor whole = rows_->read_rows(example, 1, Dtype::i32);
+    out.insert(out.end(), whole.data<int32_t>() + first, whole.data<int32_t>() + first + count);
+    return;
+  }
   out.resize(before + static_cast<size_t>(count));
   rows_->read_rows(offsets_[static_cast<size_t>(example)] + first, count, Dtype::i32, out.data() + before);
 }
@@ -119,9 +139,13 @@ void SeqPart::tags(int64_t example, int64_t first, int64_t count, std::vector<in
   tags_->read_rows(offsets_[static_cast<size_t>(example)] + first, count, Dtype::i32, out.data() + before);
 }
 
-std::string SeqPart::id(int64_t example) const { return ids_ ? ids_->texts(example, 1)[0] : std::to_string(example + 1); }
+std::string SeqPart::id(int64_t example) const {
+  if (!ids_) return std::to_string(example + 1);
+  return ids_->kind() == io::Hdf5Kind::text ? ids_->texts(example, 1)[0]
+                                            : std::to_string(ids_->read_rows(example, 1, Dtype::i64).data<int64_t>()[0]);
+}
 
-std::string SeqPart::where(int64_t example) const { return fmt::format("{}: {}, example {}", printable(path_), group_, example + 1); }
+std::string SeqPart::where(int64_t example) const { return fmt::format("{}: {}, example {}", printable(path_), name_, example + 1); }
 
 template <class T>
 void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns,

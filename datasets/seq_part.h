@@ -12,15 +12,27 @@
 
 namespace tapeformer::datasets {
 
+// Where the data sets of a part are; an empty path where there is none.
+struct SeqPaths {
+  std::string name;     // of the part in messages: "/train", "/X"
+  std::string rows;     // tokens [T], values [T, F]; without offsets tokens [N, L], values [N, L, F] or [N, L]
+  std::string offsets;  // [N + 1]
+  std::string labels, weights, ids;
+};
+// Of a group in our own layout.
+SeqPaths own_paths(const io::Hdf5File& file, const std::string& path, const std::string& group);
+
 class SeqPart {
  public:
-  // Checks sizes and offsets. `group` is "/train", "/valid" or "/test"; `file` must outlive the part.
-  SeqPart(const io::Hdf5File& file, std::string path, std::string group, data::Task task);
+  // Checks sizes and offsets; `file` must outlive the part.
+  SeqPart(const io::Hdf5File& file, std::string path, const SeqPaths& paths, data::Task task);
 
   int64_t examples() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int64_t length(int64_t example) const { return offsets_[static_cast<size_t>(example) + 1] - offsets_[static_cast<size_t>(example)]; }
   bool numeric() const { return features_ > 0; }
   int64_t features() const { return features_; }
+  bool dense() const { return dense_; }
+  const io::Hdf5Dataset& rows() const { return *rows_; }
   // Rows [first, first + count) of one example.
   void tokens(int64_t example, int64_t first, int64_t count, std::vector<int32_t>& out) const;
   void values(int64_t example, int64_t first, int64_t count, std::vector<double>& out) const;
@@ -41,16 +53,16 @@ class SeqPart {
   void each_tags(const std::function<void(int64_t, int64_t, int64_t, const int32_t*)>& visit) const;
 
  private:
-  void read_offsets(const io::Hdf5File& file);
-  void read_labels(const io::Hdf5File& file, data::Task task);
+  void read_offsets(const io::Hdf5File& file, const SeqPaths& paths);
+  void read_labels(io::Hdf5Dataset labels, data::Task task);
   void check_rows(const io::Hdf5Dataset& dataset, int64_t rows) const;
   template <class T>
   void each_piece(const io::Hdf5Dataset& dataset, int64_t columns,
                   const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const;
 
-  std::string path_, group_;
+  std::string path_, name_;
   std::optional<io::Hdf5Dataset> rows_, tags_, ids_;
-  bool dense_ = false;    // X [examples, length, features]
+  bool dense_ = false;    // [examples, length, features] or [examples, length]
   int64_t features_ = 0;  // 0: tokens
   std::vector<int64_t> offsets_;
   std::vector<int32_t> labels_;

@@ -156,6 +156,9 @@ class Builder {
     if (encoder.truncated() > 0)
       dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
     if (encoder.missing() > 0) dataset_->say(fmt::format("{}: {} numbers missing, set to 0 with a flag", name_of(part), encoder.missing()));
+    if (const int64_t empty = tables_[static_cast<size_t>(part)].empty; empty > 0)
+      dataset_->say(fmt::format("{}: {} empty samples left out{}", own.given() ? printable(own.path) : name_of(part), empty,
+                                carves(Part::valid) || carves(Part::test) ? " before the parts were cut" : ""));
     if (dropped > 0) dataset_->say(fmt::format("{}: {} rows at the ends fill no whole window", name_of(part), dropped));
   }
 

@@ -16,15 +16,24 @@ void read_source(Section& s, Source& source) {
   s.field("text", source.text, "classification and regression of text: the column with the text");
   s.field("tokens", source.tokens, "tagging: the column with the words of a sequence (a JSON array, or separated by spaces)");
   s.field("tags", source.tags, "tagging: the column with one tag for each word");
-  s.field("label", source.label, "classification: the column with the class");
+  s.field("label", source.label, "classification: the column with the class; HDF5: the data set with classes, targets or tags");
   s.field("target", source.target, "regression: the column, or the list of columns, with the numbers to predict");
-  s.field("features", source.features,
-          "numeric sequences in a long table: the columns with the numbers; all that have no other use unless given");
+  s.field(
+      "input", source.input,
+      "HDF5 of another layout than tapeformer's: the data set with the sequences, as /X: numbers [samples, rows, features] or [samples, "
+      "rows], or whole numbers [samples, rows], which are tokens; the usual names are tried unless given");
+  s.field("values", source.values,
+          "numeric sequences in JSONL: the key whose value is a whole sequence, an array with an array of numbers for each row; null is a "
+          "missing number");
+  s.field(
+      "features", source.features,
+      "numeric sequences in a long table: the columns with the numbers, all that have no other use unless given; with data.values: names "
+      "for the numbers of a row");
   s.field("sequence", source.sequence, "numeric sequences in a long table: the column that says which sequence a row belongs to");
   s.field("step", source.step,
           "numeric sequences in a long table: the column that orders the rows of a sequence; the file's order unless given");
-  s.field("id", source.id, "the column that names a sample; its row number unless given");
-  s.field("weight", source.weight, "the column with the weight of a sample in the loss");
+  s.field("id", source.id, "the column (HDF5: data set) that names a sample; its row number unless given");
+  s.field("weight", source.weight, "the column (HDF5: data set) with the weight of a sample in the loss");
 }
 
 void read_part(Section& data, const char* part, Source& source) {
@@ -91,6 +100,8 @@ void check_sources(Section& data, const DataSettings& d) {
   if (!d.train.given()) data.fault("path", "no training data: neither 'data.path' nor 'data.train.path' is given", "name the file");
   if (d.train.sequence.empty() && !d.train.step.empty() && d.window.length == 0)
     data.fault("step", "'data.step' needs 'data.sequence' or 'data.window'", "name the column that says which sequence a row belongs to");
+  if (!d.train.values.empty() && (!d.train.sequence.empty() || !d.train.step.empty()))
+    data.fault("values", "'data.values' does not go with 'data.sequence' or 'data.step': a line is a whole sequence", "keep one of them");
   if (d.task != data::Task::regression) return;
   if (!d.ignored_tag.empty()) data.fault("ignored_tag", "'data.ignored_tag' has no meaning with 'data.task: regression'", "remove it");
 }
@@ -98,8 +109,17 @@ void check_sources(Section& data, const DataSettings& d) {
 void check_format(Section& data, const DataSettings& d) {
   for (const data::Part part : {data::Part::train, data::Part::valid, data::Part::test}) {
     const Source& s = d.source(part);
-    if (s.given() && d.format_of(s) == Format::by_extension)
+    if (!s.given()) continue;
+    const Format format = d.format_of(s);
+    if (format == Format::by_extension)
       data.fault("format", "the name of '" + s.path + "' does not say its format", "set data.format to csv, tsv, jsonl or hdf5");
+    else if (!s.values.empty() && format != Format::jsonl)
+      data.fault("values", "'data.values' needs arrays, which '" + s.path + "' cannot hold",
+                 "use JSONL, or data.sequence with a long table");
+    else if (!s.input.empty() && format != Format::hdf5)
+      data.fault("input", "'data.input' names a data set of HDF5, which '" + s.path + "' is not", "remove it");
+    if (s.values.empty() != d.train.values.empty())
+      data.fault("values", "'data.values' is given for some parts only", "give it beside data.path");
   }
 }
 
@@ -161,6 +181,8 @@ Format DataSettings::format_of(const Source& s) const {
   return Format::by_extension;
 }
 
-bool DataSettings::numeric() const { return !train.features.empty() || !train.sequence.empty() || window.length > 0; }
+bool DataSettings::numeric() const {
+  return !train.features.empty() || !train.sequence.empty() || !train.values.empty() || window.length > 0;
+}
 
 }  // namespace tapeformer::datasets

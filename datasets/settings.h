@@ -25,6 +25,8 @@ struct Source {
   std::string label = "label";      // classification
   std::vector<std::string> target;  // regression; default: "target"
   std::vector<std::string> features;
+  std::string values;          // JSONL: the key with the rows of a numeric sequence
+  std::string input;           // HDF5 in a layout of its own: the data set with the sequences
   std::string sequence, step;  // a long table: whose row it is, and its place
   std::string id, weight;
   bool given() const { return !path.empty(); }
@@ -63,7 +65,7 @@ struct DataSettings {
   static DataSettings read(config::Section root);
   const Source& source(data::Part part) const;
   Format format_of(const Source&) const;
-  bool numeric() const;  // sequences of numbers in a long table
+  bool numeric() const;  // sequences of numbers, in a long table or in the arrays of JSONL
 };
 
 }  // namespace tapeformer::datasets

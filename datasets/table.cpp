@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/core/suggest.h"
+#include "framework/io/line_reader.h"
 #include "framework/io/text.h"
 
 namespace tapeformer::datasets {
@@ -46,6 +45,7 @@ class CsvTable : public Table {
   const std::vector<std::string>& columns() const override { return reader_.columns(); }
   size_t column(std::string_view name) const override { return reader_.column(name); }
   bool next() override { return reader_.next(row_); }
+  bool ready() override { return reader_.ready(); }
   std::string text(size_t column) const override { return row_.fields[column]; }
   double number(size_t column) const override { return checked_number(*this, column, row_.fields[column]); }
   std::vector<std::string> words(size_t column) const override { return words_of(row_.fields[column]); }
@@ -60,9 +60,7 @@ class CsvTable : public Table {
 // One JSON object a line; blank lines are passed over. The columns are the keys of the first object.
 class JsonlTable : public Table {
  public:
-  explicit JsonlTable(const Source& source) : Table(source.path), encoding_(source.encoding), file_(source.path, std::ios::binary) {
-    if (!file_ || std::filesystem::is_directory(source.path))
-      fail(ExitCode::data, "cannot read {}: no such file, or not readable", printable(source.path));
+  explicit JsonlTable(const Source& source) : Table(source.path), encoding_(source.encoding), lines_(source.path) {
     pending_ = read_object();
     if (!pending_) fail(ExitCode::data, "{}: the file is empty", printable(source.path));
     for (const auto& [key, value] : object_.items()) columns_.push_back(key);
@@ -72,9 +70,10 @@ class JsonlTable : public Table {
     for (size_t i = 0; i < columns_.size(); ++i)
       if (columns_[i] == name) return i;
     const std::string near = nearest(name, columns_);
-    fail(ExitCode::data, "{}:{}: no key '{}' in the first row{}; it has: {}", printable(path()), line_, printable(name),
+    fail(ExitCode::data, "{}:{}: no key '{}' in the first row{}; it has: {}", printable(path()), line(), printable(name),
          near.empty() ? "" : fmt::format("; did you mean '{}'?", printable(near)), printable(fmt::format("{}", fmt::join(columns_, ", "))));
   }
+  bool ready() override { return pending_ || lines_.ready(); }
   bool next() override {
     if (pending_) pending_ = false;
     else if (!read_object()) return false;
@@ -108,8 +107,24 @@ class JsonlTable : public Table {
     }
     return words;
   }
+  size_t rows_of_numbers(size_t column, std::vector<double>& out) const override {
+    const nlohmann::json* rows = value(column);
+    if (!rows || !rows->is_array()) fail(ExitCode::data, "{}: expected an array with the rows of a sequence", where(column));
+    size_t features = 0, step = 0;
+    for (const nlohmann::json& row : *rows) {
+      const size_t count = row.is_array() ? row.size() : 1;
+      if (count == 0 || (++step > 1 && count != features))
+        fail(ExitCode::data, "{}, step {}: {} numbers, {} are expected", where(column), std::max<size_t>(step, 1), count,
+             features == 0 ? "some" : std::to_string(features));
+      features = count;
+      if (row.is_array())
+        for (const nlohmann::json& cell : row) out.push_back(cell_number(cell, column, step));
+      else out.push_back(cell_number(row, column, step));
+    }
+    return features;
+  }
   int64_t row() const override { return row_; }
-  int64_t line() const override { return line_; }
+  int64_t line() const override { return lines_.line(); }
 
  private:
   // The cell, or null when it is null or not there.
@@ -117,41 +132,35 @@ class JsonlTable : public Table {
     const auto found = object_.find(columns_[column]);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
-  bool read_line(std::string& text) {
-    constexpr size_t longest = size_t{64} << 20;
-    if (!std::getline(file_, text)) return false;
-    ++line_;
-    begin_ = end_;
-    end_ += text.size() + 1;
-    if (text.size() > longest) fail(ExitCode::data, "{}:{}: a line longer than 64 MiB", printable(path()), line_);
-    if (line_ == 1 && text.starts_with("\xEF\xBB\xBF")) text.erase(0, marked_ = 3);
-    return true;
+  double cell_number(const nlohmann::json& cell, size_t column, size_t step) const {
+    if (cell.is_null()) return not_a_number;
+    if (cell.is_number()) return cell.get<double>();
+    fail(ExitCode::data, "{}, step {}: {} is no number", where(column), step, printable(cell.dump().substr(0, 60)));
   }
   bool read_object() {
     std::string text;
     do {
-      if (!read_line(text)) return false;
+      if (!lines_.next(text)) return false;
     } while (trimmed(text).empty());
     if (encoding_ == io::Encoding::latin1) text = io::utf8_from_latin1(text);
     else if (const auto at = io::first_invalid_utf8(text))
       fail(ExitCode::data, "{}:{}: the byte 0x{:02x} at offset {} is not UTF-8; if the file is Latin-1, declare encoding: latin-1",
-           printable(path()), line_, static_cast<unsigned char>(text[*at]), begin_ + *at + (begin_ == 0 ? marked_ : 0));
+           printable(path()), line(), static_cast<unsigned char>(text[*at]), lines_.offset() + *at);
     try {
       object_ = nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& e) {
-      fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line_, e.byte);
+      fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line(), e.byte);
     }
-    if (!object_.is_object()) fail(ExitCode::data, "{}:{}: one JSON object a line is expected", printable(path()), line_);
+    if (!object_.is_object()) fail(ExitCode::data, "{}:{}: one JSON object a line is expected", printable(path()), line());
     return true;
   }
 
   io::Encoding encoding_;
-  std::ifstream file_;
+  io::LineReader lines_;
   nlohmann::json object_;
   std::vector<std::string> columns_;
   bool pending_ = false;
-  int64_t row_ = 0, line_ = 0;
-  uint64_t begin_ = 0, end_ = 0, marked_ = 0;  // offsets of the line in the file; bytes of a byte-order mark
+  int64_t row_ = 0;
 };
 
 }  // namespace
@@ -159,6 +168,10 @@ class JsonlTable : public Table {
 std::string Table::where() const { return fmt::format("{}:{}: row {}", printable(path_), line(), row()); }
 
 std::string Table::where(size_t column) const { return fmt::format("{}, column '{}'", where(), printable(columns()[column])); }
+
+size_t Table::rows_of_numbers(size_t column, std::vector<double>&) const {
+  fail(ExitCode::data, "{}: a sequence in one cell needs a JSONL file", where(column));
+}
 
 std::unique_ptr<Table> Table::open(const Source& source, Format format) {
   switch (format) {

@@ -19,12 +19,17 @@ class Table {
   // The number of the named column; Error(data) with did-you-mean.
   virtual size_t column(std::string_view name) const = 0;
   virtual bool next() = 0;
+  // False when next() would wait for a pipe.
+  virtual bool ready() = 0;
   // Cells of the present row. Text of a number or a boolean is what was typed, of a missing cell it is empty.
   virtual std::string text(size_t column) const = 0;
   // NaN for a missing cell; Error(data) for text that is no number.
   virtual double number(size_t column) const = 0;
   // A JSON array of words, or words separated by blanks.
   virtual std::vector<std::string> words(size_t column) const = 0;
+  // A JSON array with an array of numbers for each row of a sequence (or one number, where there is one feature), appended to `out`; null
+  // is NaN. Returns the numbers in a row, 0 for an empty array. Error(data) where rows differ, and for tables without arrays.
+  virtual size_t rows_of_numbers(size_t column, std::vector<double>& out) const;
   virtual int64_t row() const = 0;   // from 1
   virtual int64_t line() const = 0;  // of the file, from 1
 

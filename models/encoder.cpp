@@ -60,6 +60,11 @@ std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& lengths) const {
     parts.push_back({fmt::format("encoder.layers.{}", i), block.parameters, products + a.forward_flops, 2 * products + a.backward_flops,
                      4 * rows * (6 * c + f) + a.saved_bytes});
   }
+  if (final_norm_) {
+    Counter norm;
+    const_cast<nn::Norm&>(*final_norm_).visit(norm);
+    parts.push_back({"encoder.final_norm", norm.parameters, 8 * rows * c, 12 * rows * c, 4 * rows * c});
+  }
   return parts;
 }
 

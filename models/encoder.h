@@ -19,8 +19,6 @@ class Encoder {
   void after_update(Context&);
   int prepare_inference();
   std::vector<nn::Cost> cost(const std::vector<int32_t>& lengths) const;
-  EncoderBlock& block(int layer) { return *blocks_[static_cast<size_t>(layer)]; }
-  int layers() const { return static_cast<int>(blocks_.size()); }
 
  private:
   ModelSettings settings_;

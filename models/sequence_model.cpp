@@ -15,8 +15,7 @@ Variable SequenceModel::forward(Context& context, const data::Batch& batch) {
   Encoder::Output encoded = encoder_.forward(context, batch);
   auxiliary_ = std::move(encoded.auxiliary);
   if (reads_ == Reads::rows) return head_.forward(context, encoded.x, batch.packing);
-  const Packing one_row_each(std::vector<int32_t>(static_cast<size_t>(batch.packing.sequences()), 1), batch.packing.sample_ids());
-  return head_.forward(context, ops::pooling(context, settings_.pooling, encoded.x, batch.packing), one_row_each);
+  return head_.forward(context, ops::pooling(context, settings_.pooling, encoded.x, batch.packing), batch.packing.one_row_each());
 }
 
 ops::Loss SequenceModel::loss(Context& context, const Variable& output, const data::Batch& batch) {

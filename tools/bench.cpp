@@ -11,6 +11,7 @@
 #include "framework/train/update.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
+#include "tools/standard_output.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -154,11 +155,9 @@ ExitCode step(Command& command, Options o) {
                                  {"loss", loss},
                                  {"gradient_norm", norm}};
   if (o.trace) j["trace"] = trace;
-  if (o.json) fmt::print("{}\n", j.dump());
-  else
-    fmt::print("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n", j["median_ms"].get<double>(),
-               j["quartile1_ms"].get<double>(), j["quartile3_ms"].get<double>(), j["tokens_per_s"].get<double>(), peak);
-  return ExitCode::done;
+  if (o.json) return print_result(j.dump() + "\n");
+  return print_result(fmt::format("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n", j["median_ms"].get<double>(),
+               j["quartile1_ms"].get<double>(), j["quartile3_ms"].get<double>(), j["tokens_per_s"].get<double>(), peak));
 }
 
 }  // namespace

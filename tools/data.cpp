@@ -18,7 +18,7 @@ struct Options {
   std::string generator, output, file;
   std::vector<std::string> words;  // CONFIG and overrides
   int64_t samples = 0;
-  bool keys = false, json = false;
+  bool keys = false, json = false, compress = false;
 };
 
 // The generator's keys, from CONFIG where there is one; the published setting else.
@@ -59,7 +59,9 @@ ExitCode convert(Command& command, const Options& options) {
   // Numbers stay as they are: features are standardised when a model is trained on the file.
   const auto dataset = open(command, options, {"data.standardize=false"});
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
-  datasets::convert_to_hdf5(*dataset, options.output);
+  if (options.compress)
+    command.log.warn("a compressed file is smaller but slower to train from: each sample unpacks a chunk of 1 MiB, unless it is cached");
+  datasets::convert_to_hdf5(*dataset, options.output, options.compress);
   command.log.info("{}: written", printable(options.output));
   return ExitCode::done;
 }
@@ -97,6 +99,7 @@ void add_data(CLI::App& app, Command& command) {
   verb = add("convert", "Write the data of a config as one packed HDF5 file", convert);
   verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
   verb->add_option("-o,--output", options->output, "The file to write; one that stands there is replaced");
+  verb->add_flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
   verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
   verb->add_option("file", options->file, "A csv, tsv, jsonl or HDF5 file")->required();
   verb->add_flag("--json", options->json, "As one JSON object");

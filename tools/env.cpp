@@ -6,6 +6,7 @@
 
 #include "framework/kernels/cpu/target.h"
 #include "tools/command.h"
+#include "tools/standard_output.h"
 #include "tools/versions.h"
 
 namespace tapeformer::tools {
@@ -13,10 +14,10 @@ namespace tapeformer::tools {
 void add_env(CLI::App& app, Command& command) {
   app.add_subcommand("env", "Print versions, instruction sets and the environment variables that matter")->callback([&command] {
     command.action = [] {
-      fmt::print("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
+      std::string text = fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
       for (const char* name : {"TAPEFORMER_THREADS", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING", "NO_COLOR", "COLUMNS"})
-        if (const char* value = std::getenv(name)) fmt::print("{}={}\n", name, printable(value));
-      return ExitCode::done;
+        if (const char* value = std::getenv(name)) text += fmt::format("{}={}\n", name, printable(value));
+      return print_result(text);
     };
   });
 }

@@ -9,6 +9,7 @@
 #include "framework/train/run_directory.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
+#include "tools/standard_output.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -26,13 +27,13 @@ data::Part part_of(const std::string& word) {
 }
 
 // "running statistics of 6750 batches", or nothing for a model without BatchNorm.
-std::string statistics_text(nn::Model& model, const std::string& source, int64_t recalibrated) {
+std::string statistics_text(nn::Model& model, const std::string& source, int64_t batches) {
   nn::ModelState state;
   model.visit(state);
   for (const nn::Buffer* b : state.buffers)
     if (b->name.ends_with(".num_batches_tracked")) {
-      if (source == "batch") return "the statistics of each evaluated batch";
-      if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches", recalibrated);
+      if (source == "batch") return fmt::format("its own statistics for each of {} evaluated batches", batches);
+      if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches", batches);
       return fmt::format("running statistics from {} training batches", b->value.data<int64_t>()[0]);
     }
   return {};
@@ -55,20 +56,18 @@ nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::
   return j;
 }
 
-void print_text(const Trained& t, const train::Evaluation& e) {
-  fmt::print("samples {}\n", e.samples);
-  for (const train::Metric& m : e.values) fmt::print("{} {}\n", m.name, m.value ? fmt::format("{:.6g}", *m.value) : "undefined");
-  if (!e.classes || e.classes->classes() > 30) return;
-  const int k = e.classes->classes();
-  size_t width = 6;
-  for (const std::string& l : t.description.labels) width = std::max(width, l.size());
-  fmt::print("confusion (rows: target, columns: prediction)\n{:>{}}", "", width);
-  for (const std::string& l : t.description.labels) fmt::print(" {:>{}}", printable(l), width);
-  for (int i = 0; i < k; ++i) {
-    fmt::print("\n{:>{}}", printable(t.description.labels[static_cast<size_t>(i)]), width);
-    for (int c = 0; c < k; ++c) fmt::print(" {:>{}}", e.classes->confusion()[static_cast<size_t>(i * k + c)], width);
+std::string text_of(const Trained& t, const train::Evaluation& e) {
+  std::string text = fmt::format("samples {}\n", e.samples);
+  for (const train::Metric& m : e.values) text += fmt::format("{} {}\n", m.name, m.value ? fmt::format("{:.6g}", *m.value) : "undefined");
+  if (!e.classes || e.classes->classes() > 30) return text;
+  const size_t k = t.description.labels.size();
+  std::vector<std::vector<std::string>> rows{{"target \\ prediction"}};
+  for (const std::string& l : t.description.labels) rows[0].push_back(printable(l));
+  for (size_t i = 0; i < k; ++i) {
+    rows.push_back({printable(t.description.labels[i])});
+    for (size_t c = 0; c < k; ++c) rows.back().push_back(fmt::format("{}", e.classes->confusion()[i * k + c]));
   }
-  fmt::print("\n");
+  return text + aligned(rows);
 }
 
 // eval/<split>/ of the run the checkpoint belongs to.
@@ -105,19 +104,18 @@ ExitCode evaluate(Command& command, const Options& o) {
   train::EvaluationSettings s{.on = t.on,
                               .dtype = t.experiment.train.dtype,
                               .batch_size = t.experiment.train.eval_batch_size > 0 ? t.experiment.train.eval_batch_size : t.experiment.train.batch_size,
+                              .step = train::step_of(t.checkpoint),
                               .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
-  const int64_t recalibrated = o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : 0;
-  const std::string statistics = statistics_text(*t.model, o.batchnorm, recalibrated);
+  const int64_t batches = o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
+  const std::string statistics = statistics_text(*t.model, o.batchnorm, batches);
   command.log.info("{}: {} weights of step {}{}", t.file.string(), t.weights, train::step_of(t.checkpoint), statistics.empty() ? "" : "; BatchNorm: " + statistics);
   if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
   const auto evaluation = train::evaluate(*t.model, *dataset, part, s);
   const nlohmann::ordered_json j = to_json(t, o, *evaluation, statistics);
-  if (o.json) fmt::print("{}\n", j.dump(2));
-  else print_text(t, *evaluation);
   if (const auto run = t.file.parent_path().parent_path(); t.file.parent_path().filename() == "checkpoints") write_files(run, o, t, *evaluation, j);
-  return ExitCode::done;
+  return print_result(o.json ? j.dump(2) + "\n" : text_of(t, *evaluation));
 }
 
 }  // namespace
@@ -127,7 +125,7 @@ void add_eval(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("eval", "Metrics of a trained model on a part of its data");
   sub->add_option("run", o->run, "RUN (its best checkpoint, or the last) or a checkpoint file")->required();
   sub->add_option("overrides", o->overrides, "key.path=value, for example data.test.path=new.tsv");
-  sub->add_option("--split", o->split, "train, valid or test");
+  sub->add_option("--split", o->split, "train, valid or test")->check(CLI::IsMember({"train", "valid", "test"}));
   sub->add_option("--batchnorm", o->batchnorm, "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
       ->check(CLI::IsMember({"running", "batch", "recalibrate"}));
   sub->add_option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on")->check(CLI::IsMember({"ema", "raw"}));

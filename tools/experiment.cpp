@@ -20,6 +20,7 @@ Experiment read_experiment(config::Document& document, Log& log) {
   e.train = train::read_train_settings(root, e.data.task == data::Task::regression);
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
+  if (!e.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", e.train.unavailable);
   return e;
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `tapeformer` command: global options, the verbs, and the one place where a fault becomes a message and an exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -64,6 +67,14 @@ int report(ExitCode code, const std::string& message) {
   return static_cast<int>(code);
 }
 
+// A closed standard stream would give its number to the next file that is opened, and messages would be written into that.
+void open_standard_streams() {
+  for (int opened = 0; opened >= 0 && opened <= STDERR_FILENO;) {
+    opened = ::open("/dev/null", O_RDWR);
+    if (opened > STDERR_FILENO) ::close(opened);
+  }
+}
+
 int run(int argc, char** argv) {
   Command command;
   command.arguments.assign(argv, argv + argc);
@@ -96,7 +107,10 @@ std::vector<std::string> Command::flag_overrides() const {
 
 int main(int argc, char** argv) {
   using namespace tapeformer;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of the write, not the end of a training run
+  tools::open_standard_streams();
+  // A reader that goes away and a file that grows beyond `ulimit -f` are errors of the write, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tools::run(argc, argv);
   } catch (const Error& e) {

@@ -1,92 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/predict_input.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "datasets/table.h"
-#include "framework/io/file_system.h"
+#include "framework/io/line_reader.h"
 #include "framework/io/text.h"
 
 namespace tapeformer::tools {
 namespace {
 
-bool descriptor_ready(int descriptor) {
-  pollfd in{descriptor, POLLIN, 0};
-  return ::poll(&in, 1, 0) != 0;
-}
-
-// Lines as they arrive: what has come is never held back for what has not.
-class LineReader {
- public:
-  explicit LineReader(const std::string& file) {
-    if (file == "-") return;
-    file_ = std::make_unique<io::OpenFile>(io::file_system(), file, O_RDONLY, 0, ExitCode::data);
-    name_ = printable(file);
-    descriptor_ = file_->descriptor();
-  }
-  // Without its line end; false at the end.
-  bool next(std::string& line) {
-    size_t end;
-    while ((end = buffer_.find('\n', at_)) == std::string::npos && !at_end_) fill();
-    if (end == std::string::npos && at_ == buffer_.size()) return false;
-    line = buffer_.substr(at_, std::min(end, buffer_.size()) - at_);
-    at_ = end == std::string::npos ? buffer_.size() : end + 1;
-    if (line.ends_with('\r')) line.pop_back();
-    if (++line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-    return true;
-  }
-  bool ready() {
-    while (buffer_.find('\n', at_) == std::string::npos && !at_end_) {
-      if (!descriptor_ready(descriptor_)) return false;
-      fill();
-    }
-    return true;
-  }
-  int64_t line() const { return line_; }
-  std::string where() const { return fmt::format("{}:{}", name_, line_); }
-
- private:
-  void fill() {
-    constexpr size_t piece = size_t{1} << 16, longest = size_t{64} << 20;
-    buffer_.erase(0, at_);
-    at_ = 0;
-    if (buffer_.size() > longest) fail(ExitCode::data, "{}:{}: a line of more than {} MiB", name_, line_ + 1, longest >> 20);
-    const size_t have = buffer_.size();
-    buffer_.resize(have + piece);
-    const ssize_t got = ::read(descriptor_, buffer_.data() + have, piece);
-    const int error = errno;
-    buffer_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && error != EINTR) fail(ExitCode::data, "cannot read {}: {}", name_, std::strerror(error));
-    at_end_ = got == 0;
-  }
-
-  std::unique_ptr<io::OpenFile> file_;
-  std::string name_ = "standard input";
-  int descriptor_ = STDIN_FILENO;
-  std::string buffer_;
-  size_t at_ = 0;
-  bool at_end_ = false;
-  int64_t line_ = 0;
-};
+constexpr const char* standard_input = "/dev/stdin";
 
 // One sample a line.
 class TextInput : public SampleInput {
  public:
   TextInput(const InputSettings& settings, const data::Description& description, data::SampleEncoder& encoder)
-      : reader_(settings.file),
+      : reader_(settings.file == "-" ? standard_input : settings.file),
+        name_(settings.file == "-" ? "standard input" : printable(settings.file)),
         latin1_(settings.encoding == "latin-1"),
         tagging_(description.task == data::Task::tagging),
         encoder_(encoder) {}
 
   bool next(InputSample& out) override {
     for (std::string line; reader_.next(line); ++skipped_) {
-      out = {.sample = {}, .named = false, .where = reader_.where()};
+      out = {.sample = {}, .named = false, .where = fmt::format("{}:{}", name_, reader_.line())};
       out.sample.id = std::to_string(reader_.line());
       if (latin1_) line = io::utf8_from_latin1(line);
       else if (const auto bad = io::first_invalid_utf8(line))
@@ -101,7 +39,8 @@ class TextInput : public SampleInput {
   bool ready() override { return reader_.ready(); }
 
  private:
-  LineReader reader_;
+  io::LineReader reader_;
+  std::string name_;
   bool latin1_, tagging_;
   data::Tokenizer words_{{.kind = data::TokenizerKind::whitespace}};
   data::SampleEncoder& encoder_;
@@ -117,7 +56,6 @@ class TableInput : public SampleInput {
     column_ = table_->column(tagging_ ? source_.tokens : source_.text);
     named_ = has_id(table_->columns(), settings, source_, log);
     if (named_) id_ = table_->column(source_.id);
-    standard_input_ = settings.file == "-";
   }
 
   bool next(InputSample& out) override {
@@ -130,11 +68,11 @@ class TableInput : public SampleInput {
     }
     return false;
   }
-  bool ready() override { return !standard_input_ || descriptor_ready(STDIN_FILENO); }
+  bool ready() override { return table_->ready(); }
 
  private:
   datasets::Source source_;
-  bool tagging_, named_ = false, standard_input_ = false;
+  bool tagging_, named_ = false;
   data::SampleEncoder& encoder_;
   std::unique_ptr<datasets::Table> table_;
   size_t column_ = 0, id_ = 0;
@@ -144,7 +82,7 @@ class TableInput : public SampleInput {
 
 datasets::Source input_source(const InputSettings& settings, const datasets::DataSettings& data) {
   datasets::Source source = data.test.given() ? data.test : data.train;
-  source.path = settings.file == "-" ? "/dev/stdin" : settings.file;
+  source.path = settings.file == "-" ? standard_input : settings.file;
   if (!settings.id.empty()) source.id = settings.id;
   if (!settings.encoding.empty()) source.encoding = settings.encoding == "latin-1" ? io::Encoding::latin1 : io::Encoding::utf8;
   return source;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences of numbers to predict, from a long table: rows with the same name are one sequence, and windows are cut as in training.
+// Sequences of numbers to predict, from a long table (rows with the same name are one sequence) or from JSONL (a line is a whole sequence).
+// Windows are cut as in training.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -115,10 +116,65 @@ class SeriesInput : public SampleInput {
   size_t at_ = 0, left_over_ = 0;
 };
 
+// A line of JSONL with a sequence, answered before the next one is read.
+class ArrayInput : public SampleInput {
+ public:
+  ArrayInput(const InputSettings& settings, const datasets::DataSettings& data, data::SampleEncoder& encoder, Log& log)
+      : source_(input_source(settings, data)), window_(data.window), encoder_(encoder) {
+    if (settings.kind != InputKind::jsonl)
+      fail(ExitCode::usage, "the model was trained on sequences in the arrays of JSONL; give such a file and say --input jsonl");
+    table_ = datasets::Table::open(source_, datasets::Format::jsonl);
+    column_ = table_->column(source_.values);
+    named_ = has_id(table_->columns(), settings, source_, log);
+    if (named_) id_ = table_->column(source_.id);
+  }
+
+  bool next(InputSample& out) override {
+    for (;; ++skipped_) {
+      while (first_ >= ends_)
+        if (!read()) return false;
+      const int64_t features = encoder_.raw_features(), count = window_.length > 0 ? window_.length : rows_;
+      const auto from = values_.begin() + static_cast<std::ptrdiff_t>(first_ * features);
+      std::vector<double> values(from, from + static_cast<std::ptrdiff_t>(count * features));
+      const std::string where = table_->where(column_);
+      out = {
+          .sample = {}, .named = named_, .where = window_.length > 0 ? fmt::format("{}, window from step {}", where, first_ + 1) : where};
+      out.sample.id = named_ ? table_->text(id_) : std::to_string(table_->row());
+      first_ += window_.length > 0 ? window_.hop : 1;
+      encoder_.encode_values(std::move(values), count, out.where, out.sample);
+      if (!out.sample.values.empty()) return true;
+    }
+  }
+  bool ready() override { return first_ < ends_ || table_->ready(); }
+
+ private:
+  bool read() {
+    if (!table_->next()) return false;
+    values_.clear();
+    const auto features = static_cast<int64_t>(table_->rows_of_numbers(column_, values_));
+    if (features > 0 && features != encoder_.raw_features())
+      fail(ExitCode::data, "{}: {} numbers in a row, the model reads {}", table_->where(column_), features, encoder_.raw_features());
+    rows_ = static_cast<int64_t>(values_.size()) / encoder_.raw_features();
+    first_ = 0;
+    ends_ = window_.length == 0 ? 1 : rows_ - window_.length + 1;
+    return true;
+  }
+
+  datasets::Source source_;
+  datasets::Window window_;
+  data::SampleEncoder& encoder_;
+  std::unique_ptr<datasets::Table> table_;
+  size_t column_ = 0, id_ = 0;
+  bool named_ = false;
+  std::vector<double> values_;               // of the present line
+  int64_t rows_ = 0, first_ = 0, ends_ = 0;  // samples begin at first_, below ends_
+};
+
 }  // namespace
 
 std::unique_ptr<SampleInput> open_series_input(const InputSettings& settings, const datasets::DataSettings& data,
                                                const data::Description& description, data::SampleEncoder& encoder, Log& log) {
+  if (!data.train.values.empty()) return std::make_unique<ArrayInput>(settings, data, encoder, log);
   return std::make_unique<SeriesInput>(settings, data, description, encoder, log);
 }
 

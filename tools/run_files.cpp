@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/version.h"
-#include "framework/optim/schedule.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -38,15 +37,15 @@ std::string quoted(const std::string& word) {
 
 // Keys that may change when a run goes on; the results of the updates already planned do not depend on them.
 bool may_change(const std::string& key) {
-  for (const char* allowed : {"train.duration", "log.", "eval.every", "eval.batch_size", "checkpoint.every", "checkpoint.keep_last", "device."})
+  for (const char* allowed : {"train.duration", "log.", "eval.every", "checkpoint.every", "checkpoint.keep_last", "device."})
     if (key == allowed || (std::string_view(allowed).ends_with('.') && key.starts_with(allowed))) return true;
   return false;
 }
 
 }  // namespace
 
-void log_to(Log& log, const train::RunDirectory& run) {
-  log.set_file_sink([&run](LogLevel, std::string_view line) { run.append("log.txt", fmt::format("{} {}\n", utc_now(), line)); });
+RunLogFile::RunLogFile(Log& log, const train::RunDirectory& run) : log_(log) {
+  log_.set_file_sink([&run](LogLevel, std::string_view line) { run.append("log.txt", fmt::format("{} {}\n", utc_now(), line)); });
 }
 
 void write_start_files(const train::RunDirectory& run, const config::Document& document, const std::vector<std::string>& words,
@@ -58,10 +57,10 @@ void write_start_files(const train::RunDirectory& run, const config::Document& d
   if (!description.tokenizer_json.empty()) run.write("tokenizer/tokenizer.json", description.tokenizer_json);
 }
 
-void discard_if_unused(train::RunDirectory& run) {
-  if (std::filesystem::exists(run.path() / "run.json")) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(run.path(), ignored);
+void write_resumed_files(const train::RunDirectory& run, const config::Document& document, const std::vector<std::string>& overrides) {
+  if (overrides.empty()) return;
+  run.write("config.resolved.yaml", document.resolved());
+  run.append("overrides.txt", fmt::format("{}\n", fmt::join(overrides, "\n")));
 }
 
 int64_t parameters_of(train::Trainer& trainer) {
@@ -75,29 +74,26 @@ RunStatus::RunStatus(const train::RunDirectory& run, const std::vector<std::stri
   std::string line;
   for (const std::string& a : arguments_) line += quoted(a) + " ";
   run_.append("command.txt", line + "\n# go on: tapeformer train --resume " + quoted(run_.path().string()) + "\n");
-  write("running", 0);
+  write("running", ExitCode::done, "");
 }
 
-RunStatus::~RunStatus() {
-  if (finished_) return;
+void RunStatus::finish(ExitCode code) const { write(code == ExitCode::done ? "finished" : "interrupted", code, ""); }
+
+void RunStatus::failed(ExitCode code, const std::string& message) const noexcept {
   try {
-    write("failed", 1);
-  } catch (const Error&) {
-    // The disk that made the run fail may refuse this too; what the run threw is what the user sees.
+    write("failed", code, message);
+  } catch (const std::exception&) {
+    // The user sees what the run threw.
   }
 }
 
-void RunStatus::finish(ExitCode code) {
-  finished_ = true;
-  write(code == ExitCode::done ? "finished" : "interrupted", static_cast<int>(code));
-}
-
-void RunStatus::write(const std::string& status, int exit_code) const {
+void RunStatus::write(const std::string& status, ExitCode code, const std::string& message) const {
   const train::RunState& s = trainer_.state();
-  nlohmann::ordered_json j{{"status", status}, {"exit_code", exit_code}, {"host", host_name()}, {"pid", getpid()}, {"version", TAPEFORMER_VERSION},
+  nlohmann::ordered_json j{{"status", status}, {"exit_code", static_cast<int>(code)}, {"host", host_name()}, {"pid", getpid()}, {"version", TAPEFORMER_VERSION},
                            {"started", started_}, {"updated", utc_now()}, {"step", s.step}, {"epoch", s.position.epoch}, {"seconds", s.seconds}};
   if (s.best_step >= 0) j["best"] = {{"step", s.best_step}, {"value", s.best_value}};
   if (s.stopped_early) j["stopped_early"] = true;
+  if (!message.empty()) j["error"] = message;
   run_.write("run.json", j.dump(2) + "\n");
 }
 
@@ -107,8 +103,7 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
   const std::string name = file.string() + ":/config/resolved_yaml";
   config::Document before = config::Document::from_text(config->second, name, {});
   Log silent(LogLevel::off);
-  const Experiment old = read_experiment(before, silent);
-  Resumption out{config::Document::from_text(config->second, name, overrides), {}, {}};
+  Resumption out{config::Document::from_text(config->second, name, overrides), read_experiment(before, silent), {}, {}};
   out.experiment = read_experiment(out.document, log);
   const auto was = before.values(), is = out.document.values();
   std::vector<std::string> refused;
@@ -122,24 +117,13 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
   if (!refused.empty())
     fail(ExitCode::checkpoint, "{}: a run goes on with its own config; what differs:\n  {}\n  start a new run from its weights with --init-from {}", file.string(),
          fmt::join(refused, "\n  "), file.string());
-  const auto& schedule = out.experiment.train.schedule;
-  if (optim::depends_on_total(schedule) && !(old.train.duration == out.experiment.train.duration)) {
-    const auto total = [](const Experiment& e) { return e.train.duration.updates; };
-    if (total(old) && total(out.experiment)) {
-      const int64_t next = train::step_of(checkpoint) + 1;
-      out.messages.push_back(fmt::format("the learning rate follows the new duration from here on: {} instead of {} at step {}",
-                                         optim::rate(schedule, out.experiment.train.optimizer.rate, next, *total(out.experiment)),
-                                         optim::rate(old.train.schedule, old.train.optimizer.rate, next, *total(old)), next));
-    } else {
-      out.messages.push_back("the learning rate follows the new duration from here on");
-    }
-  }
   return out;
 }
 
 bool nothing_left_to_do(const Experiment& e, const io::Checkpoint& checkpoint) {
   const train::Duration& limit = e.train.duration;
   const train::RunState state = train::state_of(checkpoint, "the checkpoint");
+  if (state.evaluated_step != state.step) return false;  // the final evaluation may be missing
   return state.stopped_early || (limit.updates && state.step >= *limit.updates) || (limit.seconds && state.seconds >= *limit.seconds) ||
          (limit.epochs && static_cast<double>(state.position.epoch) >= *limit.epochs);
 }

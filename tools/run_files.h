@@ -10,33 +10,43 @@
 
 namespace tapeformer::tools {
 
-// log.txt gets every line from info up.
-void log_to(Log&, const train::RunDirectory&);
+// While it lives, log.txt gets every line from info up.
+class RunLogFile {
+ public:
+  RunLogFile(Log&, const train::RunDirectory&);
+  ~RunLogFile() { log_.set_file_sink({}); }
+  RunLogFile(const RunLogFile&) = delete;
+  RunLogFile& operator=(const RunLogFile&) = delete;
+
+ private:
+  Log& log_;
+};
 // config.yaml, overrides.txt, config.resolved.yaml, labels.json, tokenizer/tokenizer.json.
 void write_start_files(const train::RunDirectory&, const config::Document&, const std::vector<std::string>& words, const data::Description&);
-// Removes the directory of a run that never began.
-void discard_if_unused(train::RunDirectory&);
 int64_t parameters_of(train::Trainer&);
 
-// run.json and command.txt: running while it lives, then finished, interrupted or failed.
+// config.resolved.yaml and overrides.txt of a run that goes on under new overrides.
+void write_resumed_files(const train::RunDirectory&, const config::Document&, const std::vector<std::string>& overrides);
+
+// run.json and command.txt: running, then finished, interrupted or failed.
 class RunStatus {
  public:
   RunStatus(const train::RunDirectory&, const std::vector<std::string>& arguments, const train::Trainer&);
-  ~RunStatus();  // failed unless finish() was called
-  void finish(ExitCode);
+  void finish(ExitCode) const;
+  // Never throws: what made the run fail may refuse this file too.
+  void failed(ExitCode, const std::string& message) const noexcept;
 
  private:
-  void write(const std::string& status, int exit_code) const;
+  void write(const std::string& status, ExitCode, const std::string& message) const;
   const train::RunDirectory& run_;
   std::vector<std::string> arguments_;
   const train::Trainer& trainer_;
   std::string started_;
-  bool finished_ = false;
 };
 
 struct Resumption {
   config::Document document;
-  Experiment experiment;
+  Experiment before, experiment;  // as the checkpoint has it, and with the overrides
   std::vector<std::string> messages;
 };
 // The config inside the checkpoint with the overrides on top. Durations, logging, cadences, threads and device may differ; anything else is

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
-#include <fstream>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <optional>
 
 #include "framework/core/version.h"
 #include "framework/train/trainer.h"
@@ -18,15 +20,17 @@ namespace {
 struct Options {
   std::vector<std::string> words;  // CONFIG and overrides
   std::string output, resume, from = "last", init_from, init_only, max_time;
-  bool overwrite = false, dry_run = false;
+  bool overwrite = false;
+  std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
-std::optional<double> max_seconds(const std::string& text) {
+// The clock starts here, so that loading the data counts.
+std::optional<std::chrono::steady_clock::time_point> deadline_of(const std::string& text) {
   if (text.empty()) return std::nullopt;
   train::Duration d;
   const auto wrong = train::parse_duration(text, d);
   if (wrong || !d.seconds) fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 2h", text, wrong.value_or("is not a time"));
-  return d.seconds;
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*d.seconds));
 }
 
 train::ProgressStyle style_of(const std::string& word) {
@@ -36,20 +40,90 @@ train::ProgressStyle style_of(const std::string& word) {
   return train::ProgressStyle::automatic;
 }
 
+// What a run goes on from.
+struct Continued {
+  const io::Checkpoint& checkpoint;
+  std::string file;
+  data::Description description;
+  const train::TrainSettings& before;  // as the run was planned until now
+  std::vector<std::string> messages;
+};
+
+void say(Log& log, std::string_view line) {
+  constexpr std::string_view mark = "warning: ";
+  if (line.starts_with(mark)) log.write(LogLevel::warn, line.substr(mark.size()));
+  else log.write(LogLevel::info, line);
+}
+
+void say_complete(Log& log, const train::RunState& state) {
+  if (state.stopped_early) log.info("already complete: it stopped early at step {}; a new run can start from its weights with --init-from", state.step);
+  else log.info("already complete at step {}; give a longer train.duration to go on", state.step);
+}
+
+// A schedule that depends on the duration follows the new one from here on.
+void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& now, const train::Trainer& trainer, const data::Dataset& dataset) {
+  const auto old_total = train::total_updates(from.before, dataset);
+  if (!optim::depends_on_total(now.schedule) || old_total == trainer.total_updates()) return;
+  const int64_t next = trainer.state().step + 1;
+  log.info("the learning rate follows the new duration from here on: {:.6g} instead of {:.6g} at step {}",
+           optim::rate(now.schedule, now.optimizer.rate, next, trainer.total_updates().value_or(1)),
+           optim::rate(from.before.schedule, from.before.optimizer.rate, next, old_total.value_or(1)), next);
+}
+
+// With BatchNorm a training batch of one row has no variance: found here, and not when an epoch's last batch turns out to be one.
+void refuse_batches_of_one_row(const Experiment& e, const data::Dataset& dataset) {
+  const auto& norms = e.model.norm;
+  if (std::count(norms.begin(), norms.end(), nn::NormType::batch_norm) == 0 || e.model.batch_norm.freeze || e.train.batch_tokens > 0) return;
+  const int64_t samples = dataset.size(data::Part::train), batch = std::min(e.train.batch_size, samples);
+  const auto smallest = [](int64_t all, int64_t piece) { return all % piece == 0 ? piece : all % piece; };
+  for (const int64_t update : {batch, smallest(samples, batch)}) {
+    if (smallest(update, e.train.micro_batch_size > 0 ? std::min(e.train.micro_batch_size, update) : update) > 1) continue;
+    for (int64_t i = 0; i < samples; ++i)
+      if (dataset.length(data::Part::train, i) < 2)
+        fail(ExitCode::data, "batch_norm: {} samples in batches of {} leave a batch of one sample, and training sample {} has one row: it would have no variance; "
+             "choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm", samples, e.train.batch_size, i + 1);
+  }
+}
+
+// The vocabulary and the labels of another run must be those of this data, or its embeddings and outputs mean something else.
+void take_parameters(Log& log, const Options& options, const data::Description& here, train::Trainer& trainer) {
+  const auto file = checkpoint_of(options.init_from, log);
+  const io::Checkpoint other = io::read_checkpoint(file);
+  const data::Description there = train::description_of(other, file.string());
+  if (options.init_only.empty() && (there.tokenizer_json != here.tokenizer_json || there.labels != here.labels))
+    fail(ExitCode::checkpoint, "{}: was trained with another {}; take the layers that do not depend on it with --init-only 'encoder.*'", file.string(),
+         there.labels != here.labels ? "set of labels" : "vocabulary");
+  const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
+  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", file.string(), counts.taken, counts.left_in_file, counts.left_as_initialised);
+}
+
+void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment, train::RunDirectory& run,
+                 const Continued* continued, const train::Trainer& trainer, const data::Dataset& dataset) {
+  if (!continued) return write_start_files(run, document, options.words, dataset.description());
+  run.cut_logs_after(trainer.state().step);
+  run.checkpoints().supersede_after(trainer.state().step);
+  write_resumed_files(run, document, options.words);
+  for (const std::string& line : continued->messages) command.log.info("{}", line);
+  say_new_rate(command.log, *continued, experiment.train, trainer, dataset);
+}
+
+std::string joined(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
+
 // Everything from the data on: the same for a new run and an old one.
-ExitCode go(Command& command, const Options& options, config::Document& document, const Experiment& experiment, train::RunDirectory& run,
-            const io::Checkpoint* checkpoint, const std::string& checkpoint_file, const data::Description* known) {
-  log_to(command.log, run);
+ExitCode go(Command& command, const Options& options, const config::Document& document, const Experiment& experiment, train::RunDirectory& run,
+            const Continued* continued) {
   train::SignalWatch signals;
+  const data::Description* known = continued ? &continued->description : nullptr;
   const auto dataset = datasets::open_dataset(experiment.data, {.known = known});
-  for (const std::string& line : dataset->report()) command.log.info("{}", line);
   if (known && dataset->description().fingerprint != known->fingerprint)
     fail(ExitCode::data, "the data is not what the run was started with (fingerprint {} then, {} now); bring the old files back, or start a new run with --init-from",
          known->fingerprint, dataset->description().fingerprint);
   if (dataset->size(data::Part::train) == 0) fail(ExitCode::data, "the training part has no samples");
+  refuse_batches_of_one_row(experiment, *dataset);
   const auto threads = make_threads(experiment.train);
   const auto model = make_model(experiment, dataset->description());
   train::ProgressWriter progress({.style = style_of(command.progress), .every = experiment.train.log_every});
+  const std::vector<std::string> overrides(options.words.begin() + (continued ? 0 : 1), options.words.end());
   train::Trainer trainer({.settings = experiment.train,
                           .model = *model,
                           .dataset = *dataset,
@@ -59,28 +133,33 @@ ExitCode go(Command& command, const Options& options, config::Document& document
                           .progress = progress,
                           .signals = signals,
                           .resolved_config = document.resolved(),
-                          .user_config = document.user_text(),
-                          .overrides = fmt::format("{}", fmt::join(options.words.begin() + (options.words.empty() ? 0 : 1), options.words.end(), "\n")),
-                          .max_seconds = max_seconds(options.max_time)});
-  if (checkpoint) trainer.restore(*checkpoint, checkpoint_file);
-  if (!options.init_from.empty()) {
-    const auto file = checkpoint_of(options.init_from, command.log);
-    const train::TakeCounts counts = train::initialise_from(io::read_checkpoint(file), file.string(), trainer.model_state(), options.init_only);
-    command.log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", file.string(), counts.taken, counts.left_in_file,
-                     counts.left_as_initialised);
-  }
+                          .user_config = continued ? continued->checkpoint.texts.at("/config/user_yaml") : document.user_text(),
+                          .overrides = (continued ? continued->checkpoint.texts.at("/config/overrides") + "\n" : "") + joined(overrides),
+                          .deadline = options.deadline});
+  if (continued) trainer.restore(continued->checkpoint, continued->file);
+  if (!options.init_from.empty()) take_parameters(command.log, options, dataset->description(), trainer);
   if (trainer.complete()) {
-    command.log.info("already complete at step {}; give a longer train.duration to go on", trainer.state().step);
+    say_complete(command.log, trainer.state());
     return ExitCode::done;
   }
-  if (!checkpoint) write_start_files(run, document, options.words, dataset->description());
-  RunStatus status(run, command.arguments, trainer);
+  const RunLogFile log_file(command.log, run);
+  for (const std::string& line : dataset->report()) say(command.log, line);
+  begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
+  const RunStatus status(run, command.arguments, trainer);
   if (trainer.total_updates()) command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step, parameters_of(trainer));
-  const ExitCode code = trainer.run();
-  status.finish(code);
-  command.log.info("{} at step {}; {}", code == ExitCode::done ? "finished" : "stopped and saved", trainer.state().step,
-                   code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string() : "go on: tapeformer train --resume " + run.path().string());
-  return code;
+  try {
+    const ExitCode code = trainer.run();
+    status.finish(code);
+    command.log.info("{} at step {}; {}", code == ExitCode::done ? "finished" : "stopped and saved", trainer.state().step,
+                     code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string() : "go on: tapeformer train --resume " + run.path().string());
+    return code;
+  } catch (const Error& e) {
+    status.failed(e.code(), e.what());
+    throw;
+  } catch (const std::exception& e) {
+    status.failed(ExitCode::internal, e.what());
+    throw;
+  }
 }
 
 ExitCode start(Command& command, Options& options) {
@@ -89,38 +168,43 @@ ExitCode start(Command& command, Options& options) {
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
   config::Document document = config::Document::load(options.words[0], overrides);
   const Experiment experiment = read_experiment(document, command.log);
-  max_seconds(options.max_time);
   if (options.output.empty()) fail(ExitCode::usage, "train needs -o RUN, the directory to write");
   train::RunDirectory run = train::RunDirectory::create(options.output, options.overwrite ? train::Existing::move_aside : train::Existing::refuse);
   try {
-    return go(command, options, document, experiment, run, nullptr, "", nullptr);
-  } catch (const Error&) {
-    discard_if_unused(run);  // a refused input leaves nothing behind
+    return go(command, options, document, experiment, run, nullptr);
+  } catch (...) {
+    if (!std::filesystem::exists(run.path() / "run.json")) run.abandon();  // a refused input leaves nothing behind
     throw;
   }
+}
+
+// last, best, or a file that must be one of this run's.
+std::filesystem::path chosen_checkpoint(train::RunDirectory& run, const std::string& from, Log& log) {
+  if (from == "last") return run.checkpoints().last(log);
+  if (from == "best") return run.checkpoints().best_or_last(log);
+  const std::filesystem::path file = from;
+  if (!std::filesystem::exists(file)) fail(ExitCode::checkpoint, "{}: no such checkpoint", from);
+  const auto folder = std::filesystem::canonical(file).parent_path(), own = std::filesystem::canonical(run.path()) / "checkpoints";
+  if (folder != own && folder != own / "superseded")
+    fail(ExitCode::checkpoint, "{}: is no checkpoint of {}; a new run can start from it with --init-from", from, run.path().string());
+  return file;
 }
 
 ExitCode resume(Command& command, Options& options) {
   if (!options.output.empty() || !options.init_from.empty() || options.overwrite)
     fail(ExitCode::usage, "--resume goes on in its own directory: it takes neither -o nor --init-from nor --overwrite");
   train::RunDirectory run = train::RunDirectory::open(options.resume);
-  const std::filesystem::path file = options.from == "last"   ? run.checkpoints().last(command.log)
-                                     : options.from == "best" ? run.checkpoints().best_or_last(command.log)
-                                                              : std::filesystem::path(options.from);
+  const std::filesystem::path file = chosen_checkpoint(run, options.from, command.log);
   const io::Checkpoint checkpoint = io::read_checkpoint(file);
   std::vector<std::string> overrides = options.words;
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
-  Resumption plan = plan_resumption(checkpoint, file, overrides, command.log);
-  const data::Description known = train::description_of(checkpoint, file.string());
-  options.words.insert(options.words.begin(), "");
+  const Resumption plan = plan_resumption(checkpoint, file, overrides, command.log);
   if (nothing_left_to_do(plan.experiment, checkpoint)) {
-    command.log.info("already complete at step {}; give a longer train.duration to go on", train::step_of(checkpoint));
+    say_complete(command.log, train::state_of(checkpoint, file.string()));
     return ExitCode::done;
   }
-  run.cut_logs_after(train::step_of(checkpoint));
-  run.checkpoints().supersede_after(train::step_of(checkpoint));
-  for (const std::string& line : plan.messages) command.log.info("{}", line);
-  return go(command, options, plan.document, plan.experiment, run, &checkpoint, file.string(), &known);
+  const Continued continued{checkpoint, file.string(), train::description_of(checkpoint, file.string()), plan.before.train, plan.messages};
+  return go(command, options, plan.document, plan.experiment, run, &continued);
 }
 
 }  // namespace
@@ -131,13 +215,16 @@ void add_train(CLI::App& app, Command& command) {
   sub->add_option("words", options->words, "CONFIG, then overrides key.path=value (with --resume: overrides only)");
   sub->add_option("-o,--output", options->output, "Directory of the new run");
   sub->add_option("--resume", options->resume, "Go on with the run in this directory; its config is in it");
-  sub->add_option("--from", options->from, "With --resume: last, best or a checkpoint file");
+  sub->add_option("--from", options->from, "With --resume: last, best or a checkpoint file")->needs("--resume");
   sub->add_option("--init-from", options->init_from, "Start from the parameters of this run or checkpoint");
-  sub->add_option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'");
+  sub->add_option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'")->needs("--init-from");
   sub->add_option("--max-time", options->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 2h");
   sub->add_flag("--overwrite", options->overwrite, "Move an existing run aside to RUN.old-<time>");
   sub->callback([&command, options] {
-    command.action = [&command, options] { return options->resume.empty() ? start(command, *options) : resume(command, *options); };
+    command.action = [&command, options] {
+      options->deadline = deadline_of(options->max_time);
+      return options->resume.empty() ? start(command, *options) : resume(command, *options);
+    };
   });
 }
 

@@ -28,4 +28,9 @@ Packing::Packing(const std::vector<int32_t>& lengths, std::vector<uint32_t> samp
     }
 }
 
+const Packing& Packing::one_row_each() const {
+  if (!one_row_each_) one_row_each_ = std::make_shared<const Packing>(std::vector<int32_t>(sample_ids_.size(), 1), sample_ids_);
+  return *one_row_each_;
+}
+
 }  // namespace tapeformer

@@ -41,7 +41,9 @@ struct CsvReader::State {
   int64_t line_at(size_t place) const { return line + line_breaks({buffer.data() + begin, place - begin}); }
 
   void check_start();
-  bool refill();
+  size_t read_more();
+  void refill();
+  bool ready();
   bool parse(CsvRow& row);
   bool parse_fields(CsvRow& row);
   bool quoted_field(std::string& field);
@@ -60,9 +62,8 @@ struct CsvReader::State {
   std::vector<std::string> columns;
 };
 
-// Reads on behind the unfinished row and goes back to its beginning. False when the file has no more.
-bool CsvReader::State::refill() {
-  if (at_end) return false;
+// Reads what is there behind the unfinished row and goes back to its beginning. Returns the bytes that came, 0 at the end of the file.
+size_t CsvReader::State::read_more() {
   if (end - begin > longest_row) fault(line, "a row of more than {} MiB begins here; is a quote never closed?", longest_row >> 20);
   if (begin > 0) {
     std::memmove(buffer.data(), buffer.data() + begin, end - begin);
@@ -72,14 +73,35 @@ bool CsvReader::State::refill() {
   at = begin;
   if (buffer.size() - end < buffer.size() / 2) buffer.resize(buffer.size() * 2);
   const size_t wanted = std::min(buffer.size(), longest_row + 1) - end;  // not 0: `end` is at most longest_row here
-  const size_t got = input.read(buffer.data() + end, wanted);
+  const size_t got = input.read_some(buffer.data() + end, wanted);
   end += got;
-  at_end = got < wanted;
-  return true;
+  at_end = got == 0;
+  return got;
+}
+
+// Reads until a line ends: no row is complete before, and parsing it again for each piece of a pipe would take long.
+void CsvReader::State::refill() {
+  while (!at_end) {
+    const size_t got = read_more();
+    if (std::string_view(buffer.data() + end - got, got).find_first_of("\r\n") != std::string_view::npos) return;
+  }
+}
+
+// Whether a whole row, or the end of the file, is in the buffer or can be had without waiting.
+bool CsvReader::State::ready() {
+  CsvRow row;
+  for (size_t skipped = 0;;) {
+    at = begin + skipped;
+    const bool whole = parse_fields(row);
+    if (whole && at > begin + skipped && (buffer[begin + skipped] == '\n' || buffer[begin + skipped] == '\r')) skipped = at - begin;
+    else if (whole || at_end) return true;
+    else if (!input.ready()) return false;
+    else read_more();
+  }
 }
 
 void CsvReader::State::check_start() {
-  refill();
+  while (!at_end && end < 3 && std::string_view(buffer.data(), end).find('\n') == std::string_view::npos) read_more();
   const std::string_view start(buffer.data(), std::min<size_t>(end, 3));
   const bool wide = start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff") || (start.size() >= 2 && (!start[0] != !start[1]));
   if (wide) fault(1, "this looks like UTF-16; save the file as UTF-8");
@@ -199,6 +221,8 @@ size_t CsvReader::column(std::string_view name) const {
                 near.empty() ? "" : fmt::format(", did you mean '{}'?", printable(near)),
                 printable(fmt::format("{}", fmt::join(columns, ", "))));
 }
+
+bool CsvReader::ready() { return state_->ready(); }
 
 bool CsvReader::next(CsvRow& row) {
   if (!state_->parse(row)) return false;

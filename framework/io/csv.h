@@ -34,6 +34,8 @@ class CsvReader {
   size_t column(std::string_view name) const;
   // False at the end. Error(data): ragged row, quote never closed, NUL byte, a row longer than 64 MiB.
   bool next(CsvRow& row);
+  // False when next() would wait for a pipe or terminal. Error(data) as next().
+  bool ready();
 
  private:
   struct State;

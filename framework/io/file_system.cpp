@@ -2,6 +2,7 @@
 #include "framework/io/file_system.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,7 +22,10 @@ constexpr size_t largest_transfer = size_t{1} << 30;
 
 }  // namespace
 
-int FileSystem::open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
+int FileSystem::open(const char* path, int flags, mode_t mode) const {
+  if (std::string_view(path) == "/dev/stdin") return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);  // a socket cannot be opened by this name
+  return ::open(path, flags, mode);
+}
 ssize_t FileSystem::read(int descriptor, void* data, size_t bytes) const { return ::read(descriptor, data, bytes); }
 ssize_t FileSystem::write(int descriptor, const void* data, size_t bytes) const { return ::write(descriptor, data, bytes); }
 int FileSystem::fsync(int descriptor) const { return ::fsync(descriptor); }
@@ -51,16 +55,27 @@ void OpenFile::failed(const char* call) const {
   fail(code_, "{} of {} failed: {}", call, printable(path_.string()), std::generic_category().message(reason));
 }
 
+size_t OpenFile::read_some(void* data, size_t bytes) {
+  for (;;) {
+    const ssize_t n = system_.read(descriptor_, data, std::min(bytes, largest_transfer));
+    if (n >= 0) return static_cast<size_t>(n);
+    if (errno != EINTR) failed("read");
+  }
+}
+
 size_t OpenFile::read(void* data, size_t bytes) {
   size_t done = 0;
   while (done < bytes) {
-    const ssize_t n = system_.read(descriptor_, static_cast<char*>(data) + done, std::min(bytes - done, largest_transfer));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) failed("read");
+    const size_t n = read_some(static_cast<char*>(data) + done, bytes - done);
     if (n == 0) break;
-    done += static_cast<size_t>(n);
+    done += n;
   }
   return done;
+}
+
+bool OpenFile::ready() const {
+  pollfd in{descriptor_, POLLIN, 0};
+  return ::poll(&in, 1, 0) != 0;
 }
 
 void OpenFile::write(std::string_view bytes) {

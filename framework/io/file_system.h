@@ -41,6 +41,10 @@ class OpenFile {
   int descriptor() const { return descriptor_; }
   // Bytes read, fewer than asked only at the end of the file.
   size_t read(void* data, size_t bytes);
+  // What is there now, at most `bytes`; waits only while there is nothing. 0 at the end of the file.
+  size_t read_some(void* data, size_t bytes);
+  // True unless read_some() would wait.
+  bool ready() const;
   void write(std::string_view bytes);
   void sync();
   // Checked, unlike the close of the destructor.

@@ -51,6 +51,8 @@ class Hdf5Dataset {
   int64_t count() const;
   // Rows of the first axis; a scalar is one row.
   int64_t rows() const { return sizes_.empty() ? 1 : sizes_[0]; }
+  // Of one row of the first axis, as it is stored before any compression.
+  int64_t row_bytes() const;
   // The narrowest of our dtypes that holds every value of the stored type (float32 for half floats, int32 for int8 ... uint16).
   Dtype natural_dtype() const;
   // Sizes of a chunk, or nothing for a contiguous data set.
@@ -114,12 +116,16 @@ class Hdf5File {
   std::optional<Attribute> attribute(const std::string& path, const std::string& name) const;
   std::vector<std::string> attribute_names(const std::string& path) const;
 
-  // Missing groups are made. Tensors are stored contiguous and little-endian.
+  // Missing groups are made. Tensors are stored little-endian: contiguous, or deflated in chunks of whole rows of at least 1 MiB (all rows
+  // where they are less).
+  enum class Storage : uint8_t { contiguous, deflated };
   void write_group(const std::string& path);
-  void write(const std::string& path, const Tensor& tensor);
+  void write(const std::string& path, const Tensor& tensor, Storage storage = Storage::contiguous);
   void write_text(const std::string& path, const std::string& text);
   void write_texts(const std::string& path, const std::vector<std::string>& texts);
   void write_attribute(const std::string& path, const std::string& name, const Attribute& value);
+  // One label for each axis of a data set, as the dimension labels of HDF5 (h5py: dims[0].label).
+  void write_axis_labels(const std::string& path, const std::vector<std::string>& labels);
 
  private:
   Hdf5File(std::shared_ptr<const Hdf5Origin> origin, Hdf5Handle file, std::shared_ptr<Hdf5Memory> memory = nullptr)

@@ -160,6 +160,8 @@ int64_t Hdf5Dataset::row_elements() const {
   return n;
 }
 
+int64_t Hdf5Dataset::row_bytes() const { return row_elements() * static_cast<int64_t>(H5Tget_size(type_.id())); }
+
 int64_t Hdf5Dataset::count() const { return rows() * row_elements(); }
 
 Dtype Hdf5Dataset::natural_dtype() const {

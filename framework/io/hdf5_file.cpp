@@ -83,6 +83,8 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path, ExitCode code) {
   if (!std::filesystem::is_regular_file(path, error)) fail(code, "{}: no such file", printable(path.string()));
   const Hdf5Handle access = hdf5_file_access(*origin);
   hdf5_checked(H5Pset_file_locking(access.id(), false, true), *origin, "open", "without a lock");
+  // Of unpacked chunks, for each data set: samples are read in random order.
+  hdf5_checked(H5Pset_cache(access.id(), 0, 521, size_t{32} << 20, 0.75), *origin, "open", "with a cache");
   return {origin, Hdf5Handle(hdf5_checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), *origin, "open", "the file"), H5Fclose)};
 }
 

@@ -65,9 +65,27 @@ Hdf5Handle link_properties(const Hdf5Origin& origin) {
   return properties;
 }
 
-Hdf5Handle create_dataset(int64_t file, const std::string& path, int64_t type, int64_t space, const Hdf5Origin& origin) {
+// As many rows as make 1 MiB, or all.
+std::vector<hsize_t> chunk_of(const Tensor& tensor) {
+  constexpr int64_t bytes = int64_t{1} << 20;
+  std::vector<hsize_t> chunk;
+  for (int i = 0; i < tensor.shape().rank(); ++i) chunk.push_back(static_cast<hsize_t>(tensor.shape()[i]));
+  const int64_t row = tensor.count() / tensor.shape()[0] * static_cast<int64_t>(size_of(tensor.dtype()));
+  chunk[0] = static_cast<hsize_t>(std::min(tensor.shape()[0], (bytes + row - 1) / row));
+  return chunk;
+}
+
+// `chunk` empty: contiguous.
+Hdf5Handle create_dataset(int64_t file, const std::string& path, int64_t type, int64_t space, const Hdf5Origin& origin,
+                          const std::vector<hsize_t>& chunk = {}) {
   const Hdf5Handle properties = object_properties(H5P_DATASET_CREATE, origin);
-  hdf5_checked(H5Pset_layout(properties.id(), H5D_CONTIGUOUS), origin, "lay out", path);
+  if (chunk.empty()) {
+    hdf5_checked(H5Pset_layout(properties.id(), H5D_CONTIGUOUS), origin, "lay out", path);
+  } else {
+    hdf5_checked(H5Pset_chunk(properties.id(), static_cast<int>(chunk.size()), chunk.data()), origin, "lay out", path);
+    hdf5_checked(H5Pset_shuffle(properties.id()), origin, "lay out", path);
+    hdf5_checked(H5Pset_deflate(properties.id(), 4), origin, "lay out", path);
+  }
   // Numbers are written whole at once; HDF5 insists on a fill value for strings.
   if (H5Tget_class(type) != H5T_STRING) hdf5_checked(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), origin, "lay out", path);
   const Hdf5Handle link = link_properties(origin);
@@ -94,14 +112,16 @@ void Hdf5File::write_group(const std::string& path) {
       hdf5_checked(H5Gcreate2(file_.id(), path.c_str(), link.id(), properties.id(), H5P_DEFAULT), *origin_, "create", path), H5Gclose);
 }
 
-void Hdf5File::write(const std::string& path, const Tensor& tensor) {
+void Hdf5File::write(const std::string& path, const Tensor& tensor, Storage storage) {
   require(tensor.defined() && tensor.contiguous(), "{}: a contiguous tensor was expected", path);
   write_group(parent(path));
   const Hdf5Quiet quiet;
   std::vector<hsize_t> sizes;
   for (int i = 0; i < tensor.shape().rank(); ++i) sizes.push_back(static_cast<hsize_t>(tensor.shape()[i]));
   const Hdf5Handle space = space_of(sizes, *origin_, path);
-  const Hdf5Handle dataset = create_dataset(file_.id(), path, stored_type(tensor.dtype()), space.id(), *origin_);
+  const bool deflated = storage == Storage::deflated && tensor.shape().rank() > 0 && tensor.count() > 0;
+  const Hdf5Handle dataset = create_dataset(file_.id(), path, stored_type(tensor.dtype()), space.id(), *origin_,
+                                            deflated ? chunk_of(tensor) : std::vector<hsize_t>());
   if (tensor.count() == 0) return;
   hdf5_checked(H5Dwrite(dataset.id(), hdf5_memory_type(tensor.dtype()), H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.raw()), *origin_, "write",
                path);
@@ -130,6 +150,25 @@ void Hdf5File::write_texts(const std::string& path, const std::vector<std::strin
   write_group(parent(path));
   const Hdf5Quiet quiet;
   write_strings(path, pointers, space_of({texts.size()}, *origin_, path).id());
+}
+
+// The attribute that H5DSset_label of the high-level library writes: one variable string for each axis.
+void Hdf5File::write_axis_labels(const std::string& path, const std::vector<std::string>& labels) {
+  require(labels.size() == dataset(path).sizes().size(), "{}: {} labels for its axes", path, labels.size());
+  std::vector<const char*> pointers;
+  for (const std::string& label : labels) {
+    check_text(label, path);
+    pointers.push_back(label.c_str());
+  }
+  const Hdf5Quiet quiet;
+  Hdf5Handle type(hdf5_checked(H5Tcopy(H5T_C_S1), *origin_, "make", "a string type"), H5Tclose);
+  hdf5_checked(H5Tset_size(type.id(), H5T_VARIABLE), *origin_, "make", "a string type");
+  const Hdf5Handle space = space_of({labels.size()}, *origin_, path);
+  const Hdf5Handle attribute(hdf5_checked(H5Acreate_by_name(file_.id(), path.c_str(), "DIMENSION_LABELS", type.id(), space.id(),
+                                                            H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                                          *origin_, "label the axes of", path),
+                             H5Aclose);
+  hdf5_checked(H5Awrite(attribute.id(), type.id(), pointers.data()), *origin_, "label the axes of", path);
 }
 
 void Hdf5File::write_attribute(const std::string& path, const std::string& name, const Attribute& value) {

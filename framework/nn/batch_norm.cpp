@@ -42,7 +42,7 @@ BatchNorm::BatchNorm(const Builder& build, const std::string& layer, int64_t cha
 
 Variable BatchNorm::forward(Context& context, const Variable& x) {
   const ops::NormParameters parameters{&weight, &bias, settings.epsilon};
-  const bool batch = context.mode == Mode::calibrate || (context.mode == Mode::train && !frozen(context.step));
+  const bool batch = (context.mode == Mode::calibrate || context.mode == Mode::train) && !frozen(context.step);
   if (!batch || x.value.shape()[0] == 0) return ops::batch_norm_fixed(context, x, parameters, running_mean.value, running_var.value);
   const ops::BatchNormResult result = ops::batch_norm_batch(context, x, parameters);
   move_statistics(context.mode, x.value.shape()[0], result.mean, result.m2);
@@ -66,10 +66,11 @@ void BatchNorm::visit(Visitor& visitor) {
   visitor.buffer(running_mean);
   visitor.buffer(running_var);
   visitor.buffer(num_batches_tracked);
-  visitor.facts(name, {{"momentum_convention", "weight of the old value"},
-                       {"momentum", fmt::format("{}", settings.momentum)},
-                       {"running_var_estimator", "unbiased"},
-                       {"frozen", settings.freeze ? "true" : settings.freeze_from > 0 ? fmt::format("from update {}", settings.freeze_from) : "false"}});
+  visitor.facts(name, {{"momentum_convention", std::string("weight of the old value")},
+                       {"momentum", settings.momentum},
+                       {"running_var_estimator", std::string("unbiased")},
+                       {"frozen", settings.freeze},
+                       {"freeze_from", settings.freeze_from}});
 }
 
 void BatchNorm::fold_into(const Tensor& w, const Tensor& b) const {

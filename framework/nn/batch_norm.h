@@ -20,7 +20,8 @@ struct BatchNorm {
   BatchNormSettings settings;
 
   BatchNorm(const Builder& build, const std::string& name, int64_t channels, const BatchNormSettings& settings);
-  // Training uses the batch's statistics (biased variance) and moves the running ones, unless frozen; evaluation uses the running ones.
+  // Training and calibration use the batch's statistics (biased variance) and move the running ones, unless frozen; evaluation uses the
+  // running ones.
   Variable forward(Context& context, const Variable& x);
   bool frozen(uint32_t step) const { return settings.freeze || (settings.freeze_from > 0 && step >= settings.freeze_from); }
   void visit(Visitor& visitor);

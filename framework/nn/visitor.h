@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "framework/autograd/tape.h"
@@ -17,7 +18,7 @@ struct Buffer {
 };
 
 // Facts about a layer that its checkpoint group carries beside its buffers.
-using LayerFacts = std::map<std::string, std::string>;
+using LayerFacts = std::map<std::string, std::variant<bool, int64_t, double, std::string>>;
 
 class Visitor {
  public:

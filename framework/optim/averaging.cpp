@@ -49,13 +49,12 @@ void Averaging::prepare(const std::vector<Parameter*>& parameters) {
 
 void Averaging::update(const Execution& on, int64_t update, const std::vector<Parameter*>& parameters) {
   require(update >= 1, "updates are counted from 1, got {}", update);
-  if (!active(update)) return;
+  if (!this->on() || update <= settings_.from) return;
   const std::vector<Parameter*> averaged = trainable(parameters);
-  const bool first = update == settings_.from + 1;
+  const bool first = !started();
   std::vector<Tensor> averages;
   for (const Parameter* p : averaged) {
-    require(first || index_.contains(p->name), "there is no average of '{}' at update {}, though averaging began after update {}", p->name,
-            update, settings_.from);
+    require(first || index_.contains(p->name), "there is no average of '{}' at update {}, though others have one", p->name, update);
     averages.push_back(average_of(*p));
   }
   if (first) {

@@ -20,18 +20,18 @@ struct AveragingSettings {
 // Reads the section `averaging`.
 AveragingSettings read_averaging_settings(config::Section averaging);
 
-// After update from + 1 the average is a copy of the parameters; after each later one average = decay average + (1 - decay) parameter.
-// Which of the two is a function of the update's number, so a resume needs only the averages.
+// After the first update done behind `from` the average is a copy of the parameters; after each later one
+// average = decay average + (1 - decay) parameter. Whether there is an average says which of the two, so a resume needs only the averages.
 class Averaging {
  public:
   explicit Averaging(const AveragingSettings& settings) : settings_(settings) {}
 
   bool on() const { return settings_.decay > 0; }
-  // True when there is an average after this update.
-  bool active(int64_t update) const { return on() && update > settings_.from; }
+  // True from the first update after `from` that was done.
+  bool started() const { return !averages_.empty(); }
   // Makes the tensors of trainable parameters that have none yet, as copies of their values. A resume does it before it fills them.
   void prepare(const std::vector<Parameter*>& parameters);
-  // To be called once after each update (from 1). Does nothing while not active.
+  // To be called once after each update (from 1). Does nothing up to update `from`.
   void update(const Execution& on, int64_t update, const std::vector<Parameter*>& parameters);
   // Exchanges the elements of the parameters with their averages; a second call undoes it.
   void swap(const std::vector<Parameter*>& parameters);

@@ -140,10 +140,11 @@ io::Checkpoint to_checkpoint(const RunParts& run) {
   }
   for (const nn::Buffer* b : run.model->buffers) c.tensors["/buffers/" + b->name] = b->value;
   for (const auto& [layer, facts] : run.model->layers)
-    for (const auto& [key, value] : facts) c.attributes["/buffers/" + layer + ".running_mean"][key] = value;
+    for (const auto& [key, value] : facts)
+      std::visit([&, &name = key](const auto& v) { c.attributes["/buffers/" + layer + ".running_mean"][name] = v; }, value);
   run.optimizer->visit([&](const std::string& slot, const std::string& name, Tensor& t) { c.tensors["/optimizer/" + slot + "/" + name] = t; });
   c.attributes["/optimizer"] = {{"step", s.step}};
-  if (run.averaging->active(s.step)) run.averaging->visit([&](const std::string& name, Tensor& t) { c.tensors["/ema/" + name] = t; });
+  if (run.averaging->started()) run.averaging->visit([&](const std::string& name, Tensor& t) { c.tensors["/ema/" + name] = t; });
   c.attributes["/scheduler"] = {{"update", s.step}};
   c.attributes["/data"] = {{"seed", run.seed}, {"epoch", s.position.epoch}, {"cursor", s.position.cursor}, {"order_version", int64_t{1}}};
   auto& control = c.attributes["/control"];
@@ -177,7 +178,7 @@ void restore_run(const io::Checkpoint& c, const std::string& file, const RunPart
     });
     for (auto& line : slots.all()) differences.push_back(std::move(line));
   }
-  if (run.averaging->active(state.step)) {
+  if (run.averaging->on() && has_averages(c)) {
     run.averaging->prepare(run.model->parameters);
     Differences averages(c, "/ema/");
     run.averaging->visit([&](const std::string& name, Tensor& t) { copies.push_back({averages.find(name, t), t}); });

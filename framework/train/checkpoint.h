@@ -20,7 +20,7 @@ struct RunParts {
   optim::Averaging* averaging = nullptr;
   RunState* state = nullptr;
   const data::Description* description = nullptr;
-  std::string resolved_config, user_config, overrides;
+  std::string resolved_config, user_config, overrides;  // user_config: the bytes that the run was started with
   uint64_t seed = 0;
 };
 

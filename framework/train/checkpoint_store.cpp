@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/checkpoint_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -42,7 +44,24 @@ std::vector<int64_t> CheckpointStore::steps() const {
   return {found.begin(), found.end()};
 }
 
+void CheckpointStore::note_strangers(Log& log) const {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const int64_t step = step_of_name(name.substr(0, name.find(".tmp-")));
+    const bool ours = step >= 0 && entry.is_regular_file() && name.starts_with(file_of(step).filename().string());
+    if (!ours && !entry.is_symlink() && name != "superseded") names.push_back(printable(name));
+  }
+  if (names.empty()) return;
+  std::sort(names.begin(), names.end());
+  const size_t shown = std::min<size_t>(names.size(), 10);
+  log.info("{}: left alone, these are no checkpoints of this run: {}{}", printable(directory_.string()),
+           fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), shown < names.size() ? ", ..." : "");
+}
+
 fs::path CheckpointStore::last(Log& log) const {
+  note_strangers(log);
   const std::vector<int64_t> all = steps();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     const std::string reason = io::why_not_whole(file_of(*step));
@@ -65,7 +84,7 @@ fs::path CheckpointStore::best_or_last(Log& log) const {
 void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64_t keep_last, int64_t best_step) const {
   io::write_checkpoint(file_of(step), checkpoint);
   link("last.h5", step);
-  if (best_step >= 0) link("best.h5", best_step);
+  if (best_step >= 0 && fs::exists(file_of(best_step))) link("best.h5", best_step);
   if (keep_last < 0) return;
   const std::vector<int64_t> all = steps();
   const int64_t removable = static_cast<int64_t>(all.size()) - keep_last;
@@ -79,9 +98,15 @@ void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64
 void CheckpointStore::supersede_after(int64_t step) const {
   for (const int64_t s : steps()) {
     if (s <= step) continue;
-    fs::create_directories(directory_ / "superseded");
-    fs::rename(file_of(s), directory_ / "superseded" / file_of(s).filename());
+    std::error_code error;
+    fs::create_directories(directory_ / "superseded", error);
+    fs::path aside = directory_ / "superseded" / file_of(s).filename();
+    for (int i = 2; fs::exists(aside, error); ++i) aside = directory_ / "superseded" / fmt::format("{}.{}", file_of(s).filename().string(), i);
+    fs::rename(file_of(s), aside, error);
+    if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", file_of(s).string(), aside.string(), error.message());
   }
+  // The links for people follow.
+  if (const std::vector<int64_t> left = steps(); !left.empty()) link("last.h5", left.back());
 }
 
 void CheckpointStore::remove_temporaries() const {

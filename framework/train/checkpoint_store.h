@@ -31,6 +31,7 @@ class CheckpointStore {
   void remove_temporaries() const;
 
  private:
+  void note_strangers(Log& log) const;
   void link(const char* name, int64_t step) const;
   std::filesystem::path directory_;
 };

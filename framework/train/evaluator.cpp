@@ -41,6 +41,15 @@ class KeptBuffers {
   std::vector<Tensor> copies_;
 };
 
+// Row by row in double, so that the mean is the same for any size of batch.
+void add_rows(MeanLoss& mean, const ops::Loss& loss) {
+  if (loss.per_row.dtype() == Dtype::f32)
+    for (const float row : loss.per_row.span<float>()) mean.add(static_cast<double>(row), 0);
+  else
+    for (const double row : loss.per_row.span<double>()) mean.add(row, 0);
+  mean.add(0, loss.count);
+}
+
 template <class T>
 Correct count(const Tensor& logits, const int32_t* targets) {
   Correct out;
@@ -72,12 +81,13 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
   if (s.batchnorm == BatchNormSource::batch) kept.emplace(model);
   const Mode mode = s.batchnorm == BatchNormSource::batch ? Mode::calibrate : Mode::evaluate;
   const bool whole = for_each_batch(dataset, part, s, [&](const data::Batch& batch) {
-    Context context{.on = s.on, .tape = nullptr, .mode = mode, .dtype = s.dtype};
+    Context context{.on = s.on, .tape = nullptr, .mode = mode, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};
     const Variable output = model.forward(context, batch);
     const ops::Loss sum = model.loss(context, output, batch);
-    loss.add(sum.sum.value.dtype() == Dtype::f32 ? sum.sum.value.data<float>()[0] : sum.sum.value.data<double>()[0], sum.count);
+    add_rows(loss, sum);
     if (regression) numbers.add(output.value, batch.targets);
     else out.classes->add(output.value, batch.targets);
+    ++out.batches;
     out.samples += batch.packing.sequences();
     out.tokens += batch.packing.rows();
   });
@@ -90,12 +100,16 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
 int64_t recalibrate(nn::Model& model, const data::Dataset& dataset, const EvaluationSettings& s) {
   nn::ModelState state;
   model.visit(state);
-  for (const nn::Buffer* b : state.buffers)
-    for (const char* of_batch_norm : {".running_mean", ".running_var", ".num_batches_tracked"})
-      if (b->name.ends_with(of_batch_norm)) b->value.fill_zero();  // the first batch of a calibration replaces what is there
+  const auto frozen = [&](const nn::LayerFacts& facts) {
+    const auto from = std::get<int64_t>(facts.at("freeze_from"));
+    return std::get<bool>(facts.at("frozen")) || (from > 0 && s.step >= from);
+  };
+  for (const auto& [layer, facts] : state.layers)
+    for (const nn::Buffer* b : state.buffers)  // the first batch of a calibration replaces what is there
+      if (b->name.starts_with(layer + ".") && !frozen(facts)) b->value.fill_zero();
   int64_t batches = 0;
   for_each_batch(dataset, data::Part::train, s, [&](const data::Batch& batch) {
-    Context context{.on = s.on, .tape = nullptr, .mode = Mode::calibrate, .dtype = s.dtype};
+    Context context{.on = s.on, .tape = nullptr, .mode = Mode::calibrate, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};
     model.forward(context, batch);
     ++batches;
   });

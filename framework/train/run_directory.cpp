@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "framework/io/durable_file.h"
 #include "framework/io/file_system.h"
 #include "framework/io/lock_file.h"
 
@@ -31,12 +32,20 @@ void make_directory(const fs::path& path) {
   if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", path.string(), error.message());
 }
 
-// True when there is anything but the lock of a start that never got further.
+// True when there is anything but what a start that never got further leaves: the lock and an empty checkpoints directory.
 bool holds_files(const fs::path& path) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error))
-    if (entry.path().filename() != "LOCK") return true;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "LOCK" && (name != "checkpoints" || !fs::is_empty(entry.path(), error))) return true;
+  }
   return false;
+}
+
+void move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", from.string(), to.string(), error.message());
 }
 
 fs::path free_name(const fs::path& path) {
@@ -72,20 +81,26 @@ RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 
 RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
   if (fs::exists(path) && !fs::is_directory(path)) fail(ExitCode::resource, "{}: is a file; name a directory for the run", path.string());
+  fs::path moved_aside;
   if (fs::exists(path) && holds_files(path)) {
     if (existing == Existing::refuse)
       fail(ExitCode::resource,
            "{}: is not empty; go on with `tapeformer train --resume {}`, name another directory, or add --overwrite (moves it aside)", path.string(),
            path.string());
     const io::LockFile nobody_else(path / "LOCK", "tapeformer train --overwrite");  // a run that is going on is not moved
-    fs::rename(path, free_name(path));
+    moved_aside = free_name(path);
+    move(path, moved_aside);
   }
+  const bool made = !fs::exists(path);
   make_directory(path);
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   // Two starts may both have found it empty: the second to get the lock finds the first one's files.
   if (holds_files(path)) fail(ExitCode::resource, "{}: another run has just started here; name another directory", path.string());
   make_directory(path / "checkpoints");
-  return RunDirectory(path, std::move(lock));
+  RunDirectory run(path, std::move(lock));
+  run.moved_aside_ = moved_aside;
+  run.made_directory_ = made;
+  return run;
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
@@ -94,6 +109,13 @@ RunDirectory RunDirectory::open(const fs::path& path) {
   RunDirectory run(path, std::move(lock));
   run.checkpoints_.remove_temporaries();
   return run;
+}
+
+void RunDirectory::abandon() noexcept {
+  std::error_code ignored;
+  for (const char* ours : {"LOCK", "checkpoints", "log.txt"}) fs::remove(path_ / ours, ignored);  // a directory only when it is empty
+  if (made_directory_) fs::remove(path_, ignored);
+  if (!moved_aside_.empty() && !fs::exists(path_, ignored)) fs::rename(moved_aside_, path_, ignored);
 }
 
 void RunDirectory::write(const fs::path& name, std::string_view bytes) const {
@@ -126,15 +148,7 @@ void RunDirectory::cut_logs_after(int64_t step) const {
   }
 }
 
-void write_whole(const fs::path& file, std::string_view bytes) {
-  const fs::path aside = file.string() + ".new";
-  io::OpenFile out(io::file_system(), aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666, ExitCode::resource);
-  out.write(bytes);
-  out.close();
-  std::error_code error;
-  fs::rename(aside, file, error);
-  if (error) fail(ExitCode::resource, "{}: cannot rename: {}", aside.string(), error.message());
-}
+void write_whole(const fs::path& file, std::string_view bytes) { io::replace_file(file, {bytes}); }
 
 bool is_run_directory(const fs::path& path) { return fs::is_directory(path / "checkpoints"); }
 

@@ -32,12 +32,15 @@ class RunDirectory {
   void write(const std::filesystem::path& name, std::string_view bytes) const;
   // Appends whole lines to a log of the run (metrics.jsonl, epochs.csv, log.txt). Error(resource) when the disk refuses.
   void append(const std::filesystem::path& name, std::string_view text) const;
+  // Undoes create(): removes what it made, and puts a run that it moved aside back. For a start that was refused before it began.
+  void abandon() noexcept;
   // Cuts metrics.jsonl and epochs.csv after `step`, torn last lines included.
   void cut_logs_after(int64_t step) const;
 
  private:
   RunDirectory(std::filesystem::path path, std::unique_ptr<io::LockFile> lock);
-  std::filesystem::path path_;
+  std::filesystem::path path_, moved_aside_;
+  bool made_directory_ = false;
   std::unique_ptr<io::LockFile> lock_;
   CheckpointStore checkpoints_;
 };
@@ -45,7 +48,7 @@ class RunDirectory {
 // True when `path` has the checkpoints directory of a run.
 bool is_run_directory(const std::filesystem::path& path);
 
-// Writes a small file aside and renames it.
+// Replaces a small file: a crash leaves the old contents or the new.
 void write_whole(const std::filesystem::path& file, std::string_view bytes);
 
 }  // namespace tapeformer::train

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tapeformer::train {
 namespace {
@@ -19,13 +20,21 @@ void read_metric(config::Section& s, std::string_view key, std::string& metric, 
   if (metric == "none") metric.clear();
 }
 
+// How often something is done. Epochs are counted at their ends, so only a part of one, or whole ones, can be met.
+void read_cadence(config::Section& s, std::string_view key, Duration& every, std::string_view help) {
+  read_duration(s, key, every, help);
+  if (every.epochs && *every.epochs > 1 && *every.epochs != std::floor(*every.epochs))
+    s.fault(key, fmt::format("'{}' is {}ep; above one epoch only whole epochs can be counted", s.path(key), *every.epochs),
+            "write a whole number of epochs, or the number of updates");
+}
+
 void read_device(config::Section s, TrainSettings& out) {
   enum class Choice { automatic, reference, cpu, cuda };
   Choice device = Choice::automatic;
   s.choice("type", device, {{"auto", Choice::automatic}, {"reference", Choice::reference}, {"cpu", Choice::cpu}, {"cuda", Choice::cuda}},
            "auto is cpu; reference is slow, plain and also computes in fp64");
   if (device == Choice::cuda)
-    fail(ExitCode::unavailable, "'device.type' is cuda, but this build has no CUDA device; use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON");
+    out.unavailable = "'device.type' is cuda, but this build has no CUDA device; use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON";
   out.device = device == Choice::reference ? Device::reference : Device::cpu;
   s.number_or_word("threads", out.threads, "auto", 0, config::between(0, 4096),
                    "threads of the cpu device; auto: as many as there are cores. Results do not depend on it");
@@ -43,7 +52,7 @@ void read_train(config::Section s, TrainSettings& out, bool regression) {
            {{"fp32", Precision::fp32}, {"fp64", Precision::fp64}, {"tf32", Precision::tf32}, {"bf16-mixed", Precision::bf16}, {"fp16-mixed", Precision::fp16}},
            "fp64 needs device.type reference; the reduced precisions need a GPU");
   if (precision > Precision::fp64)
-    fail(ExitCode::unavailable, "'train.precision' needs a GPU, which this build does not have; use fp32");
+    out.unavailable = "'train.precision' needs a GPU, which this build does not have; use fp32";
   out.dtype = precision == Precision::fp64 ? Dtype::f64 : Dtype::f32;
   if (out.dtype == Dtype::f64 && out.device == Device::cpu)
     s.fault("precision", "'train.precision' is fp64, but 'device.type' is cpu, which computes in fp32", "set device.type to reference");
@@ -75,12 +84,12 @@ TrainSettings read_train_settings(config::Section root, bool regression) {
                    "add a limit in epochs or updates to train.duration, or use the schedule constant or inverse_sqrt");
   out.averaging = optim::read_averaging_settings(root.section("averaging", "averaged weights (EMA)"));
   config::Section eval = root.section("eval", "evaluation on the validation part");
-  read_duration(eval, "every", out.eval_every, "1ep, 500 updates, 10m");
+  read_cadence(eval, "every", out.eval_every, "1ep, 500 updates, 10m");
   eval.field("batch_size", out.eval_batch_size, config::between(0, 1 << 30), "0: as train.batch_size; results do not depend on it");
   eval.choice("batchnorm", out.eval_batchnorm, {{"running", BatchNormSource::running}, {"batch", BatchNormSource::batch}},
               "the statistics that BatchNorm uses");
   config::Section checkpoint = root.section("checkpoint", "what is kept on disk");
-  read_duration(checkpoint, "every", out.checkpoint_every, "1ep, 500 updates, 10m");
+  read_cadence(checkpoint, "every", out.checkpoint_every, "1ep, 500 updates, 10m");
   checkpoint.field("keep_last", out.keep_last, config::at_least(-1), "newest checkpoints kept beside the best; -1: all");
   if (out.keep_last == 0) checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
   out.best = regression ? "valid/loss" : "valid/accuracy";

@@ -10,16 +10,16 @@ namespace tapeformer::train {
 namespace {
 
 // A handler may touch only lock-free atomics; there is one process, so there is one set of flags.
-std::atomic<int> stop{0}, save{0}, status{0}, reopen{0};
+std::atomic<int> stop{0}, save{0}, status{0}, training{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void handle(int signal) {
   switch (signal) {
     case SIGUSR1: save = 1; break;
     case SIGUSR2: status = 1; break;
-    case SIGHUP: reopen = 1; break;
+    case SIGHUP: break;
     default:
-      if (stop != 0) _exit(128 + signal);  // files are intact: they are only ever renamed into place
+      if (stop != 0 || training == 0) _exit(128 + signal);  // files are intact: they are only ever renamed into place
       stop = signal;
   }
 }
@@ -29,7 +29,7 @@ constexpr int watched[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
 }  // namespace
 
 SignalWatch::SignalWatch() {
-  stop = save = status = reopen = 0;
+  stop = save = status = training = 0;
   struct sigaction action = {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
@@ -42,9 +42,9 @@ SignalWatch::~SignalWatch() {
   for (const int s : watched) sigaction(s, &action, nullptr);
 }
 
+void SignalWatch::begin_training() { training = 1; }
 int SignalWatch::stop_signal() const { return stop; }
 bool SignalWatch::take_save_request() { return save.exchange(0) != 0; }
 bool SignalWatch::take_status_request() { return status.exchange(0) != 0; }
-bool SignalWatch::take_reopen_request() { return reopen.exchange(0) != 0; }
 
 }  // namespace tapeformer::train

@@ -17,15 +17,6 @@ data::Sampler make_sampler(const TrainSettings& s, const data::Dataset& dataset)
                        dataset.size(data::Part::train), [&dataset](int64_t i) { return dataset.length(data::Part::train, i); });
 }
 
-// Updates that the duration's epochs make: epochs of token batches differ, so whole ones are walked.
-std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& sampler) {
-  if (s.batch_tokens == 0 || !s.duration.epochs) return s.duration.total_updates(sampler.batches_per_epoch(0));
-  int64_t total = 0;
-  double left = *s.duration.epochs;
-  for (int64_t epoch = 0; left > 0; ++epoch, left -= 1) total += static_cast<int64_t>(std::ceil(std::min(1.0, left) * static_cast<double>(sampler.batches_per_epoch(epoch))));
-  return s.duration.updates ? std::min(total, *s.duration.updates) : total;
-}
-
 void add(RunState::Sums& sums, const UpdateResult& r) {
   sums.loss += r.loss;
   sums.count += r.count;
@@ -35,7 +26,19 @@ void add(RunState::Sums& sums, const UpdateResult& r) {
   sums.tokens += r.tokens;
 }
 
+// Epochs of token batches differ, so whole ones are walked.
+std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& sampler) {
+  if (s.batch_tokens == 0 || !s.duration.epochs) return s.duration.total_updates(sampler.batches_per_epoch(0));
+  int64_t total = 0;
+  double left = *s.duration.epochs;
+  for (int64_t epoch = 0; left > 0 && !(s.duration.updates && total >= *s.duration.updates); ++epoch, left -= 1)
+    total += static_cast<int64_t>(std::ceil(std::min(1.0, left) * static_cast<double>(sampler.batches_per_epoch(epoch))));
+  return s.duration.updates ? std::min(total, *s.duration.updates) : total;
+}
+
 }  // namespace
+
+std::optional<int64_t> total_updates(const TrainSettings& s, const data::Dataset& dataset) { return updates_in(s, make_sampler(s, dataset)); }
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
@@ -60,32 +63,34 @@ void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file)
 
 double Trainer::seconds() const { return seconds_before_ + now() - began_; }
 
-bool Trainer::complete() const {
+bool Trainer::updates_done() const {
   const auto& limit = parts_.settings.duration.seconds;
   return state_.stopped_early || (total_ && state_.step >= *total_) || (limit && seconds() >= *limit);
 }
 
+bool Trainer::evaluation_pending() const { return state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0; }
+bool Trainer::complete() const { return updates_done() && !evaluation_pending(); }
+
+std::optional<ExitCode> Trainer::stop() const {
+  if (const int signal = parts_.signals.stop_signal()) return signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
+  if (parts_.deadline && std::chrono::steady_clock::now() >= *parts_.deadline) return ExitCode::time_limit;
+  return std::nullopt;
+}
+
 ExitCode Trainer::run() {
   if (complete()) return ExitCode::done;
+  parts_.signals.begin_training();
   log_.emplace(parts_.run, parts_.settings.tensorboard, state_.step > 0 ? state_.step : -1);
-  ExitCode outcome = ExitCode::done;
-  evaluate_if_due();  // one that a signal cut short in the sitting before
-  while (!complete()) {
-    if (const int signal = parts_.signals.stop_signal()) {
-      outcome = signal == SIGINT ? ExitCode::interrupted : ExitCode::terminated;
-      break;
-    }
-    if (parts_.max_seconds && now() - began_ >= *parts_.max_seconds) {
-      outcome = ExitCode::time_limit;
-      break;
-    }
+  evaluate_if_due();  // one that was cut short in the sitting before
+  while (!updates_done() && !stop()) {
     if (parts_.signals.take_save_request()) save();
+    if (parts_.signals.take_status_request()) parts_.log.info("step {} epoch {}", state_.step, state_.position.epoch);
     one_update();
   }
-  if (outcome == ExitCode::done && state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0) evaluate_now();
-  if (saved_step_ != state_.step) save();
+  if (updates_done() && evaluation_pending()) evaluate_now();
+  if (saved_step_ != state_.step || improved_) save();
   parts_.progress.end();
-  return outcome;
+  return complete() ? ExitCode::done : stop().value_or(ExitCode::done);
 }
 
 void Trainer::one_update() {
@@ -113,7 +118,7 @@ void Trainer::after_update(const UpdateResult& result) {
     state_.window = {};
   }
   evaluate_if_due();
-  if (due(parts_.settings.checkpoint_every, last_save_time_) && saved_step_ != state_.step) save();
+  if (improved_ || (due(parts_.settings.checkpoint_every, last_save_time_) && saved_step_ != state_.step)) save();
 }
 
 // Epochs are counted at their ends; part of an epoch is a fixed number of updates.
@@ -134,8 +139,7 @@ bool Trainer::due(const Duration& every, double& last_time) const {
 
 void Trainer::evaluate_if_due() {
   if (state_.step == 0) return;
-  const bool pending = state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0;
-  if (pending && due(parts_.settings.eval_every, last_eval_time_) && !evaluate_now()) return;  // the next sitting does it
+  if (evaluation_pending() && due(parts_.settings.eval_every, last_eval_time_) && !evaluate_now()) return;  // the next sitting does it
   if (end_of_epoch() && state_.epoch.samples > 0) {
     log_->epoch_row(state_, rate_, last_evaluation_ && state_.evaluated_step == state_.step ? &*last_evaluation_ : nullptr);
     state_.epoch = {};
@@ -147,13 +151,14 @@ bool Trainer::evaluate_now() {
   std::optional<Evaluation> evaluation;
   {
     std::optional<optim::AveragedWeights> averaged;
-    if (updater_.averaging().active(state_.step)) averaged.emplace(updater_.averaging(), updater_.model_state().parameters);
+    if (updater_.averaging().started()) averaged.emplace(updater_.averaging(), updater_.model_state().parameters);
     evaluation = evaluate(parts_.model, parts_.dataset, data::Part::valid,
                           {.on = parts_.on,
                            .dtype = s.dtype,
                            .batch_size = s.eval_batch_size > 0 ? s.eval_batch_size : s.batch_size,
+                           .step = state_.step,
                            .batchnorm = s.eval_batchnorm,
-                           .cancelled = [this] { return parts_.signals.stop_signal() != 0; }});
+                           .cancelled = [this] { return stop().has_value(); }});
   }
   if (evaluation) judge(*evaluation);
   return evaluation.has_value();
@@ -169,12 +174,11 @@ void Trainer::judge(const Evaluation& evaluation) {
   state_.evaluated_step = state_.step;
   last_evaluation_ = evaluation;
   log_->evaluation_line(state_, data::Part::valid, evaluation);
-  bool improved = false;
   if (!s.best.empty())
     if (const auto value = value_of(s.best); value && std::isfinite(*value) && better(s.best, *value, state_.best_value, 0)) {
       state_.best_value = *value;
       state_.best_step = state_.step;
-      improved = true;
+      improved_ = true;
     }
   if (s.early_stopping.patience > 0) {
     const auto value = value_of(s.early_stopping.metric);
@@ -189,9 +193,8 @@ void Trainer::judge(const Evaluation& evaluation) {
   for (const Metric& m : evaluation.values)
     text += fmt::format("  {} {}", m.name, m.value ? fmt::format("{:.4f}", *m.value) : "undefined");
   parts_.progress.clear();
-  parts_.log.info("step {} epoch {} valid:{}{}", state_.step, state_.position.epoch, text, improved ? "  (best)" : "");
+  parts_.log.info("step {} epoch {} valid:{}{}", state_.step, state_.position.epoch, text, state_.best_step == state_.step ? "  (best)" : "");
   if (state_.stopped_early) parts_.log.info("no improvement of {} in {} evaluations: stopping early", s.early_stopping.metric, s.early_stopping.patience);
-  if (improved) save();
 }
 
 void Trainer::save() {
@@ -207,6 +210,7 @@ void Trainer::save() {
                      .seed = parts_.settings.seed};
   parts_.run.checkpoints().save(to_checkpoint(run), state_.step, parts_.settings.keep_last, state_.best_step);
   saved_step_ = state_.step;
+  improved_ = false;
   last_save_time_ = now();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The training loop: take the next batch, update, log, evaluate, save, until the duration, a limit or a signal ends it.
 #pragma once
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -21,8 +22,11 @@ struct TrainerParts {
   ProgressWriter& progress;
   SignalWatch& signals;
   std::string resolved_config, user_config, overrides;
-  std::optional<double> max_seconds;  // of this sitting, then ExitCode::time_limit
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // of this sitting: saved by then, ExitCode::time_limit
 };
+
+// Updates that the duration makes on this data; nothing where only a time limits it.
+std::optional<int64_t> total_updates(const TrainSettings&, const data::Dataset&);
 
 class Trainer {
  public:
@@ -35,10 +39,15 @@ class Trainer {
   const RunState& state() const { return state_; }
   // Updates in all, for schedules and progress; nothing where only a time limits the run.
   std::optional<int64_t> total_updates() const { return total_; }
+  // Nothing is left to do, the final evaluation included.
   bool complete() const;
   nn::ModelState& model_state() { return updater_.model_state(); }
 
  private:
+  bool updates_done() const;
+  bool evaluation_pending() const;
+  // What ends the sitting early: a signal or the deadline.
+  std::optional<ExitCode> stop() const;
   void one_update();
   void after_update(const UpdateResult&);
   void evaluate_if_due();
@@ -63,6 +72,7 @@ class Trainer {
   double began_, seconds_before_ = 0;        // of this sitting on a steady clock; of the sittings before
   double last_eval_time_, last_save_time_;
   int64_t saved_step_ = -1;
+  bool improved_ = false;  // since the last save
   int64_t steps_before_ = 0, tokens_before_ = 0, samples_before_ = 0;  // of the sittings before
 };
 

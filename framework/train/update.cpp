@@ -34,6 +34,13 @@ void put_back(const std::vector<Tensor>& copies, const std::vector<nn::Buffer*>&
   for (size_t i = 0; i < copies.size(); ++i) buffers[i]->value.copy_from(copies[i]);
 }
 
+// The first buffer that is not finite, such as statistics that overflowed though what was computed with them is finite.
+const nn::Buffer* nonfinite_buffer(const std::vector<nn::Buffer*>& buffers) {
+  for (const nn::Buffer* b : buffers)
+    if (is_floating(b->value.dtype()) && !finite(b->value)) return b;
+  return nullptr;
+}
+
 std::string first_few(const std::vector<std::string>& all) {
   const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), 8));
   return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + shown, ", "), all.size() > 8 ? fmt::format(" and {} more", all.size() - 8) : "");
@@ -49,6 +56,7 @@ Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Da
       optimizer_(optim::make_optimizer(settings.optimizer)),
       averaging_(settings.averaging) {
   model_.visit(state_);
+  optimizer_->prepare(state_.parameters);  // a checkpoint holds its slots even when every update so far was skipped
 }
 
 void Updater::backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result) {
@@ -81,7 +89,7 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   const optim::GradientScale scale =
       optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm);
   result.gradient_norm = scale.norm;
-  if (!std::isfinite(result.loss) || !std::isfinite(scale.norm)) {
+  if (!std::isfinite(result.loss) || !std::isfinite(scale.norm) || nonfinite_buffer(state_.buffers)) {
     result.not_finite = diagnose(step, samples);
     put_back(buffers, state_.buffers);
     return result;
@@ -101,6 +109,10 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
     if (!finite(p->value)) return fmt::format("update {}: the parameter {} is not finite", step, p->name);
   std::string tensor;
   std::vector<std::string> rows;
+  if (const nn::Buffer* bad = nonfinite_buffer(state_.buffers)) {
+    for (const int64_t sample : samples) rows.push_back(fmt::format("{}", sample + 1));
+    return fmt::format("update {}: the first tensor that is not finite is {}; among training rows {}", step, bad->name, first_few(rows));
+  }
   const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
   Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
   context.inspect = [&](std::string_view name, const Tensor& t) {

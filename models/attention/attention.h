@@ -46,8 +46,6 @@ class Attention {
   virtual AttentionOutput forward(Context&, const Variable& x, const Packing&, const Sublayer&) = 0;
   virtual void visit(nn::Visitor&) = 0;
   virtual void after_update(Context&) {}
-  // Rows the encoder puts before each sequence.
-  virtual int extra_rows() const { return 0; }
   virtual AttentionCost cost(const std::vector<int32_t>& lengths) const = 0;
   // The weights that read the normalised input, for folding a BatchNorm into them: weight [N,C] and bias [N] of each reader.
   virtual std::vector<std::pair<Tensor, Tensor>> input_readers() = 0;
@@ -65,7 +63,6 @@ class Attention {
 struct AttentionVariant {
   std::string_view name;
   bool has_probabilities;  // false: dropout > 0 is an error that names both keys
-  bool linear_cost;
   // Reads the section that bears the variant's name, whether the variant is chosen or not.
   std::shared_ptr<const void> (*read)(config::Section&);
   std::unique_ptr<Attention> (*make)(const nn::Builder&, const std::string& name, const AttentionSettings&, const void* own_settings);

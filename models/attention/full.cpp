@@ -19,7 +19,6 @@ class Full : public PlannedAttention {
 AttentionVariant full_variant() {
   return {.name = "full",
           .has_probabilities = true,
-          .linear_cost = false,
           .read = [](config::Section&) { return std::shared_ptr<const void>(); },
           .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void*) {
             return std::unique_ptr<Attention>(std::make_unique<Full>(build, name, settings));

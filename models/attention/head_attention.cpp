@@ -52,6 +52,7 @@ void HeadAttention::visit(nn::Visitor& visitor) {
 std::vector<std::pair<Tensor, Tensor>> HeadAttention::input_readers() { return {{qkv_weight_.value, qkv_bias_.value}}; }
 
 Variable PlannedAttention::heads(Context& context, const Variable& qkv, const Packing& packing) {
+  plans_.make_room();
   std::vector<const TilePlan*> plans;
   for (int b = 0; b < packing.sequences(); ++b)
     plans.push_back(plans_.get(packing.length(b), [this](int32_t length) { return plan(length); }));

@@ -65,7 +65,6 @@ class Linear : public HeadAttention {
 AttentionVariant linear_variant() {
   return {.name = "linear",
           .has_probabilities = false,
-          .linear_cost = true,
           .read = read,
           .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
             return std::unique_ptr<Attention>(std::make_unique<Linear>(build, name, settings, *static_cast<const Settings*>(own)));

@@ -63,7 +63,6 @@ class Local : public PlannedAttention {
 AttentionVariant local_variant() {
   return {.name = "local",
           .has_probabilities = true,
-          .linear_cost = true,
           .read = read,
           .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
             return std::unique_ptr<Attention>(std::make_unique<Local>(build, name, settings, *static_cast<const Settings*>(own)));

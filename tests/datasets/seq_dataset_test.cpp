@@ -2,6 +2,7 @@
 #include "datasets/seq_dataset.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "datasets/statistics.h"
@@ -78,9 +79,16 @@ TEST_CASE("text converted to HDF5 comes back the same") {
   const auto to = open("data: {path: DIR/a.h5}\n", directory);
   same(*from, *to);
   CHECK(to->description().tokenizer_json == from->description().tokenizer_json);
+  setenv("SOURCE_DATE_EPOCH", "1", 1);
+  convert_to_hdf5(*from, directory.path() / "a.h5");
+  CHECK(std::get<std::string>(*io::Hdf5File::open(directory.path() / "a.h5").attribute("/", "created")) == "1970-01-01T00:00:01Z");
   const std::string first = slurp(directory / "a.h5");
   convert_to_hdf5(*from, directory.path() / "a.h5");
   CHECK((slurp(directory / "a.h5") == first));
+  unsetenv("SOURCE_DATE_EPOCH");
+  convert_to_hdf5(*from, directory.path() / "packed.h5", true);
+  CHECK(io::Hdf5File::open(directory.path() / "packed.h5").dataset("/train/input_ids").chunk().has_value());
+  same(*from, *open("data: {path: DIR/packed.h5}\n", directory));
   const auto test = open("data: {path: DIR/a.h5}\n", directory, {&from->description(), {Part::test}});
   CHECK(test->size(Part::train) == 0);
   CHECK(sample(*test, Part::test, 0).tokens == sample(*from, Part::test, 0).tokens);
@@ -181,4 +189,66 @@ TEST_CASE("faults of a file are found when it is opened") {
   directory.write("a.h5", "not HDF5");
   CHECK(fault_of([&] { open("data: {path: DIR/a.h5}\n", directory); }).code == 3);
   CHECK(fault_of([&] { open("data: {path: DIR/none.h5}\n", directory); }).code == 3);
+}
+
+TEST_CASE("files of other layouts by their names, by guess and cut by seed") {
+  const Directory directory;
+  {
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / "a.h5");
+    std::vector<int32_t> tokens, labels;
+    for (int32_t i = 0; i < 40; ++i) {
+      tokens.insert(tokens.end(), {i, 1, 2});
+      labels.push_back(i % 2);
+    }
+    f.write("/sequences", Tensor::of(tokens).reshaped({40, 3}));
+    f.write("/labels", Tensor::of(labels));
+    f.write("/deep/other", Tensor::of(labels));
+  }
+  const auto d = open("data: {path: DIR/a.h5}\n", directory);
+  CHECK(d->size(Part::train) == 40);
+  CHECK(sample(*d, Part::train, 7).tokens == std::vector<int32_t>{7, 1, 2});
+  CHECK(sample(*d, Part::train, 7).label == 1);
+  CHECK(d->report()[0] ==
+        directory / "a.h5" + ": guessed the sequences in /sequences, the labels in /labels; data.input and data.label name others");
+  const auto half = open("data: {path: DIR/a.h5, input: sequences, max_length: 2, truncate: left}\n", directory);
+  CHECK(half->report()[0].find("guessed the labels in /labels") != std::string::npos);
+  CHECK(sample(*half, Part::train, 7).tokens == std::vector<int32_t>{1, 2});
+  const auto named = open("data: {path: DIR/a.h5, input: /sequences, label: /deep/other, id: /deep/other}\n", directory);
+  CHECK(named->report()[0].find("guessed") == std::string::npos);
+  CHECK(sample(*named, Part::train, 3).id == "1");
+
+  const auto cut = open("data: {path: DIR/a.h5, split: {valid: 0.25, test: 0.25}}\n", directory);
+  CHECK(cut->size(Part::train) == 20);
+  CHECK(cut->size(Part::valid) == 10);
+  CHECK(cut->size(Part::test) == 10);
+  std::vector<int> seen(40), ones(3);
+  for (const Part part : {Part::train, Part::valid, Part::test})
+    for (int64_t i = 0; i < cut->size(part); ++i) {
+      ++seen[static_cast<size_t>(sample(*cut, part, i).tokens[0])];
+      ones[static_cast<size_t>(part)] += sample(*cut, part, i).label;
+    }
+  CHECK(seen == std::vector<int>(40, 1));
+  CHECK(ones == std::vector<int>{10, 5, 5});
+
+  const Fault fault = fault_of([&] { open("data: {path: DIR/a.h5, input: /none}\n", directory); });
+  CHECK(fault.code == 3);
+  CHECK(fault.says("no data set /none; name it with data.input (the file has /deep, /deep/other, /labels, /sequences)"));
+}
+
+TEST_CASE("statistics of a cut file come from the training part alone") {
+  const Directory directory;
+  std::vector<float> values;
+  for (int i = 0; i < 40; ++i) values.push_back(static_cast<float>(i * i));
+  {
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / "a.h5");
+    f.write("/x", Tensor::of(values).reshaped({40, 1}));
+    f.write("/y", Tensor::of(std::vector<double>(40, 0.5)));
+  }
+  const auto d = open("data: {task: regression, path: DIR/a.h5, split: {valid: 0.5}}\n", directory);
+  double sum = 0;
+  for (int64_t i = 0; i < d->size(Part::train); ++i) {
+    const double raw = values[static_cast<size_t>(std::stoi(sample(*d, Part::train, i).id) - 1)];
+    sum += raw;
+  }
+  CHECK(std::abs(d->description().feature_mean.span<double>()[0] - sum / static_cast<double>(d->size(Part::train))) < 1e-9);
 }

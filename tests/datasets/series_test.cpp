@@ -164,3 +164,71 @@ TEST_CASE("faults of a long table name their place") {
     CHECK(fault.says(row.says));
   }
 }
+
+TEST_CASE("a line of JSONL is a whole sequence") {
+  const Directory directory;
+  directory.write("a.jsonl",
+                  "{\"values\":[[1,10],[3,10]],\"label\":\"up\",\"n\":\"x\"}\n{\"values\":[[5,20]],\"label\":\"down\",\"n\":\"y\"}\n");
+  const auto d = open("data: {path: DIR/a.jsonl, values: values, id: n}\n", directory);
+  CHECK(d->description().feature_names == std::vector<std::string>{"feature1", "feature2"});
+  CHECK(d->description().feature_mean.span<double>()[0] == 3);
+  CHECK(d->length(Part::train, 0) == 2);
+  CHECK(sample(*d, Part::train, 1).id == "y");
+  CHECK(sample(*d, Part::train, 1).label == 0);
+  const std::string raw = "data: {path: DIR/a.jsonl, values: values, standardize: false, features: [p, q]}\n";
+  CHECK(open(raw, directory)->description().feature_names == std::vector<std::string>{"p", "q"});
+  CHECK(sample(*open(raw, directory), Part::train, 0).values == std::vector<float>{1, 10, 3, 10});
+  directory.write("b.jsonl", "{\"values\":[[3,1]],\"label\":\"up\",\"n\":\"z\"}\n");
+  const auto test =
+      open("data: {path: DIR/a.jsonl, test: {path: DIR/b.jsonl}, values: values}\n", directory, {&d->description(), {Part::test}});
+  CHECK(sample(*test, Part::test, 0).values[0] == 0);
+  const auto windows = open("data: {path: DIR/a.jsonl, values: values, window: {length: 1}, standardize: false}\n", directory);
+  CHECK(windows->size(Part::train) == 3);
+  CHECK(sample(*windows, Part::train, 1).values == std::vector<float>{3, 10});
+}
+
+TEST_CASE("arrays with one feature, missing numbers, targets and tags") {
+  const Directory directory;
+  directory.write("a.jsonl", "{\"v\":[1,null,3],\"target\":0.5}\n{\"v\":[],\"target\":1}\n{\"v\":[5],\"target\":2}\n");
+  const std::string yaml = "data: {task: regression, path: DIR/a.jsonl, values: v, standardize: false, empty: skip";
+  const auto d = open(yaml + ", missing: zero_with_flag}\n", directory);
+  CHECK(d->size(Part::train) == 2);
+  CHECK(sample(*d, Part::train, 0).values == std::vector<float>{1, 0, 0, 1, 3, 0});
+  CHECK(sample(*d, Part::train, 1).target == std::vector<float>{2});
+  const Fault missing = fault_of([&] { open(yaml + "}\n", directory); });
+  CHECK(missing.code == 3);
+  CHECK(missing.says("a.jsonl:1: row 1, column 'v', step 2, feature 'feature1'"));
+  CHECK(missing.says("1 such cell"));
+  CHECK(fault_of([&] {
+          open("data: {task: regression, path: DIR/a.jsonl, values: v, missing: zero_with_flag}\n", directory);
+        }).says("row 2, column 'v': an empty sample"));
+
+  directory.write("t.jsonl", "{\"v\":[1,2],\"tags\":[\"A\",\"B\"]}\n");
+  CHECK(sample(*open("data: {task: tagging, path: DIR/t.jsonl, values: v}\n", directory), Part::train, 0).tags ==
+        std::vector<int32_t>{0, 1});
+  struct {
+    const char* line;
+    const char* says;
+  } const table[] = {
+      {"{\"v\":[[1,2],[3]],\"label\":1}", "row 1, column 'v', step 2: 1 numbers, 2 are expected"},
+      {"{\"v\":[[1],[]],\"label\":1}", "row 1, column 'v', step 1: 0 numbers"},
+      {"{\"v\":[[1],[\"a\"]],\"label\":1}", "step 2: \"a\" is no number"},
+      {"{\"v\":[1,true],\"label\":1}", "step 2: true is no number"},
+      {"{\"v\":7,\"label\":1}", "expected an array with the rows of a sequence"},
+      {"{\"label\":1}", "no key 'v'"},
+      {"{\"v\":[[1]],\"label\":1}\n{\"v\":[[1,2]],\"label\":1}", "row 2, column 'v': 2 numbers in a row, 1 are expected"},
+      {"{\"v\":[],\"label\":1}", "an empty sample"},
+  };
+  for (const auto& row : table) {
+    directory.write("f.jsonl", std::string(row.line) + "\n");
+    const Fault fault = fault_of([&] { open("data: {path: DIR/f.jsonl, values: v}\n", directory); });
+    CAPTURE(row.line, fault.text);
+    CHECK(fault.code == 3);
+    CHECK(fault.says(row.says));
+  }
+  directory.write("f.jsonl", "{\"v\":[],\"label\":1}\n");
+  CHECK(fault_of([&] { open("data: {path: DIR/f.jsonl, values: v, empty: skip}\n", directory); }).says("no sample with rows"));
+  directory.write("f.csv", "v,label\n1,2\n");
+  CHECK(fault_of([&] { settings_of("data: {path: DIR/f.csv, values: v}\n", directory); }).code == 2);
+  CHECK(fault_of([&] { settings_of("data: {path: DIR/f.jsonl, values: v, sequence: s}\n", directory); }).code == 2);
+}

@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tempfile
 
+import h5py
+import xxhash
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ["TAPEFORMER"]
 sys.path.insert(0, os.path.join(ROOT, "tools", "checks"))
@@ -58,6 +61,14 @@ class Workplace:
     def file(self, *names):
         return os.path.join(self.path, *names)
 
+    def write(self, name, content):
+        with open(self.file(name), "wb") as out:
+            out.write(content if isinstance(content, bytes) else content.encode())
+
+    def read(self, *names):
+        with open(self.file(*names), encoding="utf-8") as source:
+            return source.read()
+
     def call(self, *words, stdin=None, env=None, timeout=120):
         return subprocess.run([BINARY, *words], cwd=self.path, input=stdin, capture_output=True, text=True, timeout=timeout,
                               env={**os.environ, **(env or {})}, check=False)
@@ -75,6 +86,23 @@ class Workplace:
         check(done.returncode == code, f"resume {run} {overrides}: exit {done.returncode}\n{done.stderr}")
         return done
 
+    def refused(self, code, words, *needles, run="run"):
+        """A clean refusal: the exit code, one message that says the needles, nothing on stdout, no run left behind."""
+        done = self.call(*words)
+        check(done.returncode == code, f"{words}: exit {done.returncode}, expected {code}\n{done.stderr}")
+        check(done.stdout == "", f"{words}: wrote to stdout: {done.stdout}")
+        for needle in needles:
+            check(needle in done.stderr, f"{words}: '{needle}' is not in the message:\n{done.stderr}")
+        check(not os.path.exists(self.file(run)), f"{words}: left {run} behind")
+
+    def checkpoints(self, run):
+        return sorted(f for f in os.listdir(self.file(run, "checkpoints")) if f.startswith("step-"))
+
+    def parameters(self, run):
+        """Name -> values of the parameters in the last checkpoint."""
+        with h5py.File(self.file(run, "checkpoints", self.checkpoints(run)[-1]), "r") as h5:
+            return {name: h5["model"][name][()] for name in h5["model"]}
+
     def same(self, a, b):
         return same_run.difference(self.file(a), self.file(b))
 
@@ -89,6 +117,22 @@ class Workplace:
         for name in os.listdir(folder):
             if name.startswith("step-") and int(name[5:-3]) > step:
                 os.remove(os.path.join(folder, name))
+
+
+def edit_checkpoint(file, change):
+    """Lets change(h5) edit a checkpoint and makes the file whole again, as a program that knows the format would."""
+    with open(file, "rb") as source:
+        body = source.read()[512:]
+    with open(file + ".body", "wb") as out:
+        out.write(body)
+    with h5py.File(file + ".body", "r+") as h5:
+        change(h5)
+    with open(file + ".body", "rb") as source:
+        body = source.read()
+    os.remove(file + ".body")
+    block = f"tapeformer-checkpoint 1\nlength {512 + len(body)}\nxxh3-128 {xxhash.xxh3_128(body).hexdigest()}\n".ljust(511) + "\n"
+    with open(file, "wb") as out:
+        out.write(block.encode() + body)
 
 
 checks_made = 0

@@ -2,13 +2,30 @@
 #include "framework/kernels/linear.h"
 
 #include "framework/kernels/cpu/linear_blocks.h"
+#include "framework/kernels/cpu/onednn.h"
 
 namespace tapeformer::kernels {
 
 using cpu::rows_of;
 
+namespace {
+
+// y (+)= x w + bias in blocks of `block` rows.
+void by_onednn(const Execution& on, View<const float> x, View<const float> w, bool transposed, const float* bias, View<float> y,
+               Write write, int64_t block) {
+  if (x.rows == 0) return;
+  const cpu::OnednnProduct product(w, transposed, bias, block);
+  parallel_blocks(*on.threads, x.rows, block, [&](int64_t first, int64_t last) {
+    product.multiply({x.row(first), last - first, x.columns, x.stride}, {y.row(first), last - first, y.columns, y.stride}, write,
+                     thread_scratch(product.scratch()));
+  });
+}
+
+}  // namespace
+
 template <>
 void LinearForward<float>::cpu(const Execution& on, View<const float> x, View<const float> w, const float* bias, View<float> y) {
+  if (const int64_t block = cpu::onednn_rows(w.columns, w.rows)) return by_onednn(on, x, w, true, bias, y, Write::overwrite, block);
   simd::LinearRows call;
   call.K = static_cast<int>(w.columns);
   call.N = static_cast<int>(w.rows);
@@ -20,6 +37,7 @@ void LinearForward<float>::cpu(const Execution& on, View<const float> x, View<co
 
 template <>
 void LinearBackwardInput<float>::cpu(const Execution& on, View<const float> dy, View<const float> w, View<float> dx, Write write) {
+  if (const int64_t block = cpu::onednn_rows(w.rows, w.columns)) return by_onednn(on, dy, w, false, nullptr, dx, write, block);
   simd::LinearBackwardRows call;
   call.K = static_cast<int>(w.columns);
   call.N = static_cast<int>(w.rows);

@@ -59,7 +59,7 @@ TEST_CASE("nothing is kept before the average begins or where it is off", "[aver
   for (const optim::AveragingSettings& s : {optim::AveragingSettings{0.9, 5}, optim::AveragingSettings{0, 0}}) {
     optim::Averaging averaging(s);
     averaging.update({}, 5, pointers(parameters));
-    CHECK(!averaging.active(5));
+    CHECK(!averaging.started());
     int kept = 0;
     averaging.visit([&](const std::string&, Tensor&) { ++kept; });
     CHECK(kept == 0);
@@ -109,5 +109,6 @@ TEST_CASE("averages written into a new one continue to the byte; a missing one i
   resumed.visit([&](const std::string&, Tensor& t) { resumed_last.push_back(t); });
   REQUIRE(resumed_last.size() == last.size());
   for (size_t k = 0; k < last.size(); ++k) CHECK(same_bytes(last[k], resumed_last[k]));
-  CHECK_THROWS_AS(without.update({}, 4, pointers(parameters)), Error);
+  without.update({}, 4, pointers(parameters));  // updates 2 and 3 were skipped: the first one done makes the copy
+  CHECK(without.started());
 }

@@ -307,7 +307,7 @@ TEST_CASE("misuse of metrics is refused, and directions are known", "[metrics]")
   for (const int32_t target : {2, -1, -4})
     CHECK_THROWS_AS(m.add(Tensor::of<float>({1, 2}).reshaped({1, 2}), Tensor::of<int32_t>({target})), Error);
   CHECK(m.rows() == 0);
-  CHECK_THROWS_AS(ClassificationMetrics(1), Error);
+  CHECK_THROWS_AS(ClassificationMetrics(0), Error);
   CHECK_THROWS_AS(RegressionMetrics(0), Error);
   CHECK_THROWS_AS(RegressionMetrics(2).add(Tensor::of<float>({1}).reshaped({1, 1}), Tensor::of<float>({1}).reshaped({1, 1})), Error);
   for (const char* up : {"accuracy", "f1_macro", "mcc", "auroc", "r2"}) CHECK(higher_is_better(up));

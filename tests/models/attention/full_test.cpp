@@ -13,7 +13,6 @@ TEST_CASE("full attention costs all pairs", "[full]") {
   const models::AttentionCost cost = attention->cost({10, 3});
   CHECK(cost.forward_flops == 4.0 * (100 + 9) * 8);
   CHECK(cost.backward_flops == 10.0 * (100 + 9) * 8);
-  CHECK(attention->extra_rows() == 0);
   for (int i = 0; i < 10; ++i)
     for (int j = 0; j < 10; ++j) CHECK(attention->allowed(10, 0, i, j));
 }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forward of softmax attention over tiles of 64 queries by 64 keys, in strips of a few query rows so that a strip's probabilities stay
+// in the first cache level. Scores are in units of log 2 (scale * log2 e is folded into the packed queries).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "framework/kernels/cpu/simd/attention_forward.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// After foreach_target.h:
+#include <hwy/contrib/math/math-inl.h>
+
+#include "framework/kernels/cpu/simd/attention_tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tapeformer::simd {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr float kLowest = -1e30f;  // the running maximum before any score: finite, so that nothing subtracts two infinities
+
+// A query tile of the forward: running maximum and sums (one lane each) of its rows.
+struct Running {
+  alignas(64) float top[kTile], sum[kTile][kLanes];
+};
+
+// The running maximum follows only when a score exceeds it by 2^8: most tiles then need neither a reduction nor a change of the sums, and
+// the exponentials stay far from overflow.
+constexpr float kSlack = 8;
+
+template <int DH, int R>
+HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const float* q, const float* kt, const float* v, float* o,
+                              Running& st) {
+  const D d;
+  alignas(64) float p[R * kTile];
+  V top[R];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) top[i] = hn::Set(d, kLowest);
+  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> s;
+    clear(s);
+    multiply<Left::rows, R, C>(q + r * h.width, h.width, kt + n, kTile, h.dim, s);
+    apply(*t.bounds, r, n, s);
+    store(s, p + n, kTile);
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i)
+      for (int c = 0; c < C; ++c) top[i] = hn::Max(top[i], s.v[i][c]);
+  });
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+    V m = hn::Set(d, st.top[r + i]);
+    V sum = hn::Load(d, st.sum[r + i]);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(top[i], hn::Add(m, hn::Set(d, kSlack)))))) {
+      const V risen = hn::MaxOfLanes(d, top[i]);
+      const V shrink = exp2(hn::Sub(m, risen));
+      sum = hn::Mul(sum, shrink);
+      for (int n = 0; n < h.columns; n += kLanes) {
+        float* at = o + (r + i) * h.width + n;
+        hn::Store(hn::Mul(hn::Load(d, at), shrink), d, at);
+      }
+      m = risen;
+      st.top[r + i] = hn::GetLane(risen);
+    }
+    for (int n = 0; n < t.columns; n += kLanes) {
+      const V e = exp2(hn::Sub(hn::Load(d, p + i * kTile + n), m));
+      hn::Store(e, d, p + i * kTile + n);
+      sum = hn::Add(sum, e);
+    }
+    hn::Store(sum, d, st.sum[r + i]);
+  }
+  if (t.drop)
+    for (int i = 0; i < R; ++i) {
+      alignas(64) float keep[kTile];
+      dropout_row(*t.drop, t.first_query + static_cast<uint32_t>(r + i), t.first_key, t.columns, 1.f, keep);
+      for (int n = 0; n < t.columns; n += kLanes)
+        hn::Store(hn::Mul(hn::Load(d, p + i * kTile + n), hn::Load(d, keep + n)), d, p + i * kTile + n);
+    }
+  for_columns(h.columns, [&]<int C>(int n) HWY_ATTR {
+    Accumulators<R, C> acc;
+    load(acc, o + r * h.width + n, h.width);
+    multiply<Left::rows, R, C>(p, kTile, v + n, h.width, t.keys, acc);
+    store(acc, o + r * h.width + n, h.width);
+  });
+}
+
+// o = sums / sum of exponentials, and the log-sum-exp. A row without keys has sum 0: o = 0 and lse = +infinity.
+template <int DH>
+HWY_INLINE void finish_queries(const Head<DH>& h, const Running& st, int rows, float kept, const float* sums, Rows o, float* lse) {
+  const D d;
+  alignas(64) float total[kTile];
+  for (int r = 0; r < rows; ++r) {
+    const V sum = hn::SumOfLanes(d, hn::Load(d, st.sum[r]));
+    total[r] = hn::GetLane(sum);
+    const V factor = total[r] == 0 ? hn::Zero(d) : hn::Div(hn::Set(d, kept), sum);
+    for (int c = 0; c < h.columns; c += kLanes) store_at(hn::Mul(hn::Load(d, sums + r * h.width + c), factor), o.row(r), c, h.dim);
+  }
+  for (int r = 0; r < rows; r += kLanes) {
+    const V sum = hn::Load(d, total + r);
+    const V l = hn::MulAdd(hn::Load(d, st.top + r), hn::Set(d, kLn2), hn::Log(d, sum));
+    store_at(hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Inf(d), l), lse, r, rows);
+  }
+}
+
+template <int DH>
+void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+  const Head<DH> h(u.head_dim);
+  const D d;
+  const int tile = kTile * h.width;
+  float* kt = scratch;
+  float* vp = kt + (u.met_last - u.met_first) * tile;
+  float* qp = vp + (u.met_last - u.met_first) * tile;
+  float* sums = qp + tile;
+  for (int j = u.met_first; j < u.met_last; ++j) {
+    const int k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
+    pack_transposed({u.k.row(k0), u.k.stride}, keys, round_up(keys, kLanes), h.dim, 1.f, kt + at);
+    pack({u.v.row(k0), u.v.stride}, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
+  }
+  Running st;
+  Bounds bounds;
+  for (int i = u.first; i < u.last; ++i) {
+    const int q0 = i * kTile, rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
+    pack({u.q.row(q0), u.q.stride}, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
+    for (int r = 0; r < round_up(rows, kLanes); ++r) {
+      st.top[r] = kLowest;
+      hn::Store(hn::Zero(d), d, st.sum[r]);
+    }
+    for (int x = 0; x < rows_up * h.width; x += kLanes) hn::Store(hn::Zero(d), d, sums + x);
+    for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
+      set_bounds(u, u.entries[e].predicate, q0, rows, rows_up, k0, keys, bounds);
+      const Pair t{
+          keys,   round_up(keys, kLanes), static_cast<uint32_t>(q0), static_cast<uint32_t>(k0), u.dropout.threshold ? &u.dropout : nullptr,
+          &bounds};
+      for_strips(rows_up, [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
+    }
+    finish_queries(h, st, rows, u.dropout.threshold ? u.dropout.scale : 1.f, sums, Rows{o.row(q0), o.stride}, lse + q0);
+  }
+}
+
+void ForwardTarget(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+#if HWY_TARGET != HWY_SCALAR
+  switch (u.head_dim) {
+    case 16:
+      return forward<16>(u, o, lse, scratch);
+    case 32:
+      return forward<32>(u, o, lse, scratch);
+    case 64:
+      return forward<64>(u, o, lse, scratch);
+    default:
+      break;
+  }
+#endif
+  forward<0>(u, o, lse, scratch);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tapeformer::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tapeformer::simd {
+
+HWY_EXPORT(ForwardTarget);
+
+size_t attention_forward_scratch(const AttentionUnit& u) {
+  const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
+  return (2 * static_cast<size_t>(u.met_last - u.met_first) + 2) * tile;
+}
+
+void attention_forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardTarget)(u, o, lse, scratch);
+}
+
+}  // namespace tapeformer::simd
+#endif  // HWY_ONCE

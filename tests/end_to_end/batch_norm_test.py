@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BatchNorm on the command line: batches of one row, statistics that are saved and used, evaluation without side effects."""
+import json
+
+import h5py
+import numpy
+
+from support import CONFIG, Workplace, check, finish
+
+NORM = ["model.norm.type=batch_norm"]
+SERIES = CONFIG[:CONFIG.index("  train: {path")] + """\
+  train: {path: train.csv}
+  valid: {path: valid.csv}
+  sequence: sequence
+  standardize: false
+""" + CONFIG[CONFIG.index("tokenizer:"):]
+
+
+def one_row(work):
+    # B01: 65 samples in batches of 8, and batches of 1. With samples of one row this is refused before the first update, by sizes; with longer ones it works.
+    header, *rows = work.read("train.tsv").splitlines()
+    rows = [r for r in rows if len(r.split("\t")[0].split()) > 1]
+    rows = (rows * 3)[:64]
+    parts = ["data.train.path=sizes.tsv", 'data.valid.path=""', 'data.test.path=""', "train.duration=2ep"]
+    for last, code in ((rows[0], 0), ("7\t7", 3)):
+        work.write("sizes.tsv", "\n".join([header, *rows, last]) + "\n")
+        for size, micro in ((8, "auto"), (1, "auto"), (13, 4)):
+            words = [*parts, *NORM, f"train.batch_size={size}", f"train.micro_batch_size={micro}"]
+            if code:
+                work.refused(3, ["train", "config.yaml", "-o", "run", *words], "batch_norm", "sample 65", "one row", "train.batch_size", "layer_norm")
+            else:
+                work.train(f"sizes-{size}", *words)
+                check(all(numpy.isfinite(v).all() for v in work.parameters(f"sizes-{size}").values()), f"batches of {size}: not finite")
+        for extra in (["train.batch_size=65"], ["model.norm.freeze=true"], ["model.norm.type=layer_norm", "train.batch_size=1"]):
+            work.train(f"fine-{code}-{len(extra)}-{extra[0]}", *parts, *NORM, "train.batch_size=8", *extra)
+
+
+def statistics(work):
+    # B04, B05: inputs with mean 100; the saved statistics give the metrics of the run itself, and are those of the data.
+    generator = numpy.random.default_rng(1)
+    for part, count in (("train", 60), ("valid", 20)):
+        lines = ["sequence,a,b,label"]
+        for s in range(count):
+            for _ in range(3 + s % 5):
+                a, b = 100 + generator.normal(size=2)
+                lines.append(f"{s},{a:.4f},{b:.4f},{s % 2}")
+        work.write(part + ".csv", "\n".join(lines) + "\n")
+    work.write("series.yaml", SERIES)
+    done = work.call("train", "series.yaml", "-o", "hundred", *NORM, "train.duration=200", "eval.every=50", "checkpoint.every=50", "checkpoint.best=none",
+                     "model.dropout=0", "optim.lr=1e-5", "schedule.type=constant", "schedule.warmup=0")
+    check(done.returncode == 0, done.stderr)
+    logged = [m for m in work.metrics("hundred") if m["split"] == "valid"][-1]
+    result = json.loads(work.call("eval", "hundred", "--split", "valid", "--json").stdout)
+    for name in ("loss", "accuracy", "f1_macro", "mcc"):
+        check(result[name] == logged[f"valid/{name}"], f"{name} is {result[name]} from the checkpoint and {logged[f'valid/{name}']} in the run")
+    file = work.file("hundred", "checkpoints", work.checkpoints("hundred")[-1])
+    listing = work.call("inspect", file).stdout
+    check("running_mean" in listing and "running_var" in listing, "inspect lists the statistics")
+    done = work.call("eval", "hundred", "--split", "valid", "--batchnorm", "recalibrate", "--json")
+    check(done.returncode == 0, done.stderr)
+    again = json.loads(done.stdout)["loss"]
+    check(abs(again - result["loss"]) < 0.1 * result["loss"], f"running statistics give {result['loss']}, those of the whole data {again}")
+    with h5py.File(file, "r") as h5:
+        mean = h5["buffers/encoder.layers.0.attention_norm.running_mean"][()]
+        check(numpy.abs(mean).max() > 10, f"the first statistics do not see a mean of 100: {mean}")
+        check(int(h5["buffers/encoder.layers.0.attention_norm.num_batches_tracked"][0]) == 200, "the statistics moved once an update")
+
+
+def no_side_effects(work):
+    # B09: evaluation in the middle of an epoch changes nothing, with dropout and BatchNorm on; the same for any way of evaluating.
+    words = [*NORM, "model.dropout=0.5", "checkpoint.best=none", "checkpoint.every=100", "log.every=100"]
+    work.train("never", *words, "eval.every=100")
+    for name, extra in (("often", ["eval.every=3"]), ("batch", ["eval.every=1", "eval.batchnorm=batch"]), ("small", ["eval.every=2", "eval.batch_size=1"])):
+        work.train(name, *words, *extra)
+        difference = work.same("never", name)
+        check(difference is None or difference.startswith(("control", "metrics")), f"{name}: {difference}")
+    # N-8: frozen from the start, the statistics stay as they begin; from an update on, as they were then.
+    for name, extra, batches in (("frozen", ["model.norm.freeze=true"], 0), ("later", ["model.norm.freeze_from=5"], 4)):
+        work.train(name, *NORM, *extra)
+        with h5py.File(work.file(name, "checkpoints", "step-00000012.h5"), "r") as h5:
+            tracked = int(h5["buffers/encoder.layers.0.attention_norm.num_batches_tracked"][0])
+            check(tracked == batches, f"{name}: {tracked} batches tracked, expected {batches}")
+
+
+with Workplace() as work:
+    for part in (one_row, statistics, no_side_effects):
+        part(work)
+finish(50)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses and gradients that are not finite: the tensor, the update and the rows are named; each policy does what it says; good checkpoints stay."""
+import json
+
+import numpy
+
+from support import CONFIG, Workplace, check, finish
+
+SERIES = CONFIG[:CONFIG.index("  train: {path")] + """\
+  train: {path: train.csv}
+  valid: {path: valid.csv}
+  sequence: sequence
+  standardize: false
+""" + CONFIG[CONFIG.index("tokenizer:"):]
+BAD = 37  # the sequence whose numbers overflow in the first layer; its row among the samples is one more
+
+
+def write_series(work, bad, number):
+    for part, count in (("train", 60), ("valid", 12)):
+        lines = ["sequence,a,b,c,d,e,f,g,h,label"]
+        for s in range(count):
+            wrong = part == "train" and s in bad
+            lines += [f"{s}," + ",".join(str(number if wrong and r == 1 else ((s + c) * 7 + r) % 5 - 2) for c in range(8)) + f",{s % 2}" for r in range(3)]
+        work.write(part + ".csv", "\n".join(lines) + "\n")
+
+
+def finite(work, run):
+    return all(numpy.isfinite(v).all() for v in work.parameters(run).values())
+
+
+with Workplace() as work:
+    work.write("series.yaml", SERIES)
+    write_series(work, {BAD}, 3.3e38)
+    words = ["train", "series.yaml", "-o"]
+    steady = ["checkpoint.every=1", "checkpoint.keep_last=2", "train.duration=10", "train.batch_size=12"]
+    # N-5: stop.
+    done = work.call(*words, "stop", *steady)
+    check(done.returncode == 5 and "error[5]" in done.stderr, f"stop: exit {done.returncode}\n{done.stderr[-800:]}")
+    last = done.stderr.strip().splitlines()[-1]
+    step = json.loads(work.read("stop", "run.json"))["step"]
+    check(f"update {step + 1}:" in last, f"the update is not named: {last}")
+    check("encoder." in last or "embedding" in last or "head" in last, f"the tensor is not named: {last}")
+    check(f"training rows {BAD + 1}" in last, f"the row is not named: {last}")
+    check(step == 0 or (finite(work, "stop") and work.call("eval", "stop", "--split", "valid").returncode == 0), "the last good checkpoint is usable")
+    # Skip: one update of each epoch is left out and the weights stay good; resuming in the middle changes nothing.
+    done = work.call(*words, "skip", *steady, "train.on_nonfinite=skip", "checkpoint.keep_last=-1")
+    check(done.returncode == 0 and done.stderr.count("the update is skipped") == 2, f"skip: exit {done.returncode}\n{done.stderr[-800:]}")
+    check(finite(work, "skip"), "a skipped update reached the weights")
+    work.copy_as_killed("skip", 6, "skip-resumed")
+    work.resume("skip-resumed")
+    check(work.same("skip", "skip-resumed") is None, f"skip and resume: {work.same('skip', 'skip-resumed')}")
+    # Rollback: the weights of the last checkpoint, the data go on.
+    done = work.call(*words, "back", *steady, "train.on_nonfinite=rollback")
+    check(done.returncode == 0 and done.stderr.count("not finite at update") == 2, f"rollback: exit {done.returncode}\n{done.stderr[-800:]}")
+    check(finite(work, "back"), "after a rollback a weight is not finite")
+    # All rows bad: after max_skips in a row the run stops, and nothing that is not finite was ever the best.
+    write_series(work, set(range(60)), 3.3e38)
+    for policy in ("skip", "rollback"):
+        done = work.call(*words, f"all-{policy}", *steady, f"train.on_nonfinite={policy}", "train.max_skips=3", "eval.every=1")
+        check(done.returncode == 5 and "4 in a row" in done.stderr, f"all rows, {policy}: exit {done.returncode}\n{done.stderr[-800:]}")
+        check(finite(work, f"all-{policy}"), f"all rows, {policy}: a weight is not finite")
+    # Statistics of BatchNorm that overflow though every loss is finite.
+    write_series(work, {BAD}, 1e30)
+    done = work.call(*words, "statistics", *steady, "model.norm.type=batch_norm")
+    check(done.returncode == 5 and "running_var" in done.stderr and "rows" in done.stderr, f"statistics: exit {done.returncode}\n{done.stderr[-800:]}")
+    # A rate that explodes, with LayerNorm: the same by another way, and the best stays a number.
+    done = work.train("rate", "optim.lr=1e30", "optim.clip_norm=0", "optim.type=sgd", "schedule.type=constant", "schedule.warmup=0", "eval.every=1",
+                      "checkpoint.every=1", "train.on_nonfinite=skip", "train.max_skips=2", code=5)
+    best = json.loads(work.read("rate", "run.json")).get("best")
+    check(best is None or numpy.isfinite(best["value"]), f"the best is {best}")
+finish(17)

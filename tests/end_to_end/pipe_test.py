@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`predict` on a pipe that stays open: each row is answered before the next one is sent."""
+import os
+import select
+import subprocess
+
+from support import BINARY, Workplace, check, finish
+
+ARRAYS = """\
+version: 1
+data: {path: train.jsonl, values: values, missing: zero_with_flag}
+model: {dim: 8, layers: 1, feed_forward: {dim: 8}, attention: {type: full, heads: 2}}
+train: {duration: 3, batch_size: 2}
+device: {threads: 1}
+"""
+
+
+def answer(process, seconds=60):
+    """The next line of the results, or nothing when none comes in time."""
+    ready, _, _ = select.select([process.stdout], [], [], seconds)
+    return process.stdout.readline().decode().rstrip("\n") if ready else None
+
+
+def talk(work, run, kind, header, rows):
+    words = [BINARY, "predict", run, "-", "--input", kind]
+    with subprocess.Popen(words, cwd=work.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        process.stdin.write(header)
+        for number, row in enumerate(rows, 1):
+            process.stdin.write(row)
+            if number == 1:
+                check((answer(process) or "").startswith("id,"), f"{kind}: no header")
+            line = answer(process)
+            check(line is not None, f"{kind}: row {number} is not answered while the pipe is open")
+            check(line.split(",")[0] == str(number), f"{kind}: row {number} is answered by {line}")
+        # A row in two pieces waits for its end, and holds nothing back that stands before it.
+        whole, half = rows[0], len(rows[0]) // 2
+        process.stdin.write(whole + whole[:half])
+        check(answer(process).split(",")[0] == str(len(rows) + 1), f"{kind}: a row is held back by half a row behind it")
+        check(not select.select([process.stdout], [], [], 0.3)[0], f"{kind}: half a row is answered")
+        process.stdin.write(whole[half:])
+        check(answer(process).split(",")[0] == str(len(rows) + 2), f"{kind}: the second half does not complete the row")
+        process.stdin.write(whole.rstrip(b"\n"))
+        process.stdin.close()
+        check(answer(process).split(",")[0] == str(len(rows) + 3), f"{kind}: the last row without a line end")
+        check(process.stdout.read() == b"" and process.wait() == 0, process.stderr.read().decode())
+
+
+with Workplace() as work:
+    work.train("run")
+    texts = ["[MAX 2 9 ]", "[MIN 1 2 3 4 ]", "[SM 5 5 ]"]
+    talk(work, "run", "text", b"", [f"{t}\n".encode() for t in texts])
+    talk(work, "run", "tsv", b"Source\tother\n", [f"{t}\t7\n".encode() for t in texts])
+    talk(work, "run", "csv", b"other,Source\n", [f"7,\"{t}\"\r\n".encode() for t in texts])
+    talk(work, "run", "jsonl", b"", [f'{{"Source": "{t}"}}\n'.encode() for t in texts])
+
+    with open(work.file("arrays.yaml"), "w", encoding="utf-8") as out:
+        out.write(ARRAYS)
+    with open(work.file("train.jsonl"), "w", encoding="utf-8") as out:
+        for i in range(20):
+            out.write(f'{{"values": [[{i % 3}, {i}], [null, 1]], "label": "{"even" if i % 2 == 0 else "odd"}"}}\n')
+    done = work.call("train", "arrays.yaml", "-o", "arrays")
+    check(done.returncode == 0, done.stderr)
+    talk(work, "arrays", "jsonl", b"", [b'{"values": [[1, 2], [3, null]]}\n', b'{"values": [[1, 2]]}\n'])
+    done = work.call("predict", "arrays", "-", "--input", "jsonl", stdin='{"values": [[1, 2, 3]]}\n')
+    check(done.returncode == 3 and "3 numbers in a row, the model reads 2" in done.stderr, done.stderr)
+    done = work.call("predict", "arrays", "-", "--input", "csv", stdin="values\n1\n")
+    check(done.returncode == 2, done.stderr)
+    many = work.file("many.csv")
+    with open(many, "w", encoding="utf-8") as out:
+        out.write("Source\n" + "".join(f"{t}\n" for t in texts) * 3000)
+    with open(many, encoding="utf-8") as lines:
+        piped = work.call("predict", "run", "-", "--input", "csv", stdin=lines.read())
+    check(piped.returncode == 0 and piped.stdout == work.call("predict", "run", many).stdout, "a pipe and a file give other results")
+    check(len(piped.stdout.splitlines()) == 9001, f"{len(piped.stdout.splitlines())} lines")
+finish(40)
