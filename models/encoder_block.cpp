@@ -4,9 +4,11 @@
 namespace tapeformer::models {
 namespace {
 
-std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::string& name, const ModelSettings& s, int layer, int64_t max_length) {
+std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::string& name, const ModelSettings& s, int layer,
+                                          int64_t max_length) {
   const size_t variant = s.attention[static_cast<size_t>(layer)];
-  return attention_variants()[variant].make(build, name, {.dim = s.dim, .heads = s.heads, .dropout = s.attention_dropout, .max_length = max_length},
+  return attention_variants()[variant].make(build, name,
+                                            {.dim = s.dim, .heads = s.heads, .dropout = s.attention_dropout, .max_length = max_length},
                                             s.own_settings[variant].get());
 }
 
@@ -32,8 +34,8 @@ Variable EncoderBlock::forward(Context& context, const Variable& x, const Packin
   if (attended.auxiliary) auxiliary.push_back(*attended.auxiliary);
   const Variable middle = exit(attention_norm_, attended.x);
   if (context.inspect) context.inspect(name_ + ".attention.output", middle.value);
-  const Variable y = exit(feed_forward_norm_, feed_forward_.forward(context, entrance(feed_forward_norm_, middle), fused(feed_forward_norm_),
-                                                                    middle, dropout_, packing));
+  const Variable y = exit(feed_forward_norm_, feed_forward_.forward(context, entrance(feed_forward_norm_, middle),
+                                                                    fused(feed_forward_norm_), middle, dropout_, packing));
   if (context.inspect) context.inspect(name_ + ".feed_forward", y.value);
   return y;
 }

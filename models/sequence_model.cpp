@@ -32,7 +32,8 @@ void SequenceModel::visit(nn::Visitor& visitor) {
 
 std::vector<nn::Cost> SequenceModel::cost(const std::vector<int32_t>& lengths) const {
   std::vector<nn::Cost> parts = encoder_.cost(lengths);
-  parts.push_back(head_.cost(reads_ == Reads::rows ? std::accumulate(lengths.begin(), lengths.end(), 0.0) : static_cast<double>(lengths.size())));
+  parts.push_back(
+      head_.cost(reads_ == Reads::rows ? std::accumulate(lengths.begin(), lengths.end(), 0.0) : static_cast<double>(lengths.size())));
   return parts;
 }
 

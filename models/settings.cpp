@@ -11,7 +11,8 @@ constexpr auto width = config::between(1, 1 << 20);
 
 void read_norm(config::Section s, ModelSettings& out) {
   std::vector<std::string_view> words{"layer_norm", "batch_norm"};
-  const std::vector<size_t> chosen = s.choices("type", {0}, words, "layer_norm, or batch_norm over the real rows of a batch; a list: one word a layer");
+  const std::vector<size_t> chosen =
+      s.choices("type", {0}, words, "layer_norm, or batch_norm over the real rows of a batch; a list: one word a layer");
   if (chosen.size() != 1 && chosen.size() != static_cast<size_t>(out.layers))
     s.fault("type", fmt::format("'{}' lists {} norms, 'model.layers' is {}", s.path("type"), chosen.size(), out.layers));
   for (int i = 0; i < out.layers; ++i)
@@ -25,7 +26,8 @@ void read_norm(config::Section s, ModelSettings& out) {
   s.field("freeze_from", bn.freeze_from, config::at_least(0), "batch_norm: freeze from this update on; 0: never");
   const bool any_batch = std::count(out.norm.begin(), out.norm.end(), nn::NormType::batch_norm) > 0;
   if (any_batch && bn.momentum < 0.5)
-    s.warn("momentum", fmt::format("'{}' is {}: the weight of the OLD value; PyTorch's momentum is 1 minus this", s.path("momentum"), bn.momentum));
+    s.warn("momentum",
+           fmt::format("'{}' is {}: the weight of the OLD value; PyTorch's momentum is 1 minus this", s.path("momentum"), bn.momentum));
   if (bn.freeze && bn.freeze_from > 0)
     s.fault("freeze_from", fmt::format("'{}' is true and '{}' is {}: frozen from the start or from an update, not both", s.path("freeze"),
                                        s.path("freeze_from"), bn.freeze_from));
@@ -46,8 +48,9 @@ void read_attention(config::Section s, ModelSettings& out) {
     s.fault("heads", fmt::format("'{}' is {} and does not divide 'model.dim' {}", s.path("heads"), out.heads, out.dim));
   for (const size_t v : out.attention)
     if (out.attention_dropout > 0 && !variants[v].has_probabilities) {
-      s.fault("dropout", fmt::format("'{}' is {}, but '{}' {} has no probabilities to drop", s.path("dropout"), out.attention_dropout, s.path("type"),
-                                     variants[v].name),
+      s.fault("dropout",
+              fmt::format("'{}' is {}, but '{}' {} has no probabilities to drop", s.path("dropout"), out.attention_dropout, s.path("type"),
+                          variants[v].name),
               "set it to 0");
       break;
     }
@@ -72,10 +75,12 @@ ModelSettings read_model_settings(config::Section root) {
   ff.field("dropout", out.feed_forward.dropout, probability, "after the activation");
   read_norm(s.section("norm", "normalisation"), out);
   s.section("position", "what tells rows apart")
-      .choice("type", out.position, {{"learned", PositionType::learned}, {"sinusoidal", PositionType::sinusoidal}, {"none", PositionType::none}},
+      .choice("type", out.position,
+              {{"learned", PositionType::learned}, {"sinusoidal", PositionType::sinusoidal}, {"none", PositionType::none}},
               "learned: a table of data.max_length rows; sinusoidal: any length");
   read_attention(s.section("attention", "the attention module"), out);
-  s.choice("pooling", out.pooling, {{"mean", Pooling::mean}, {"max", Pooling::max}, {"first", Pooling::first}}, "one row for each sequence");
+  s.choice("pooling", out.pooling, {{"mean", Pooling::mean}, {"max", Pooling::max}, {"first", Pooling::first}},
+           "one row for each sequence");
   config::Section head = s.section("head", "from the encoder to the outputs");
   head.field("hidden", out.head_hidden, config::between(0, 1 << 20), "width of a hidden layer with ReLU; 0: none");
   head.field("dropout", out.head_dropout, probability, "before the last linear layer");

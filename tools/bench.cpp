@@ -141,23 +141,25 @@ ExitCode step(Command& command, Options o) {
   const double total = std::accumulate(milliseconds.begin(), milliseconds.end(), 0.0);
   std::sort(milliseconds.begin(), milliseconds.end());
   nlohmann::ordered_json j{{"config", o.words[0]},
-                                 {"batch", o.batch},
-                                 {"length", o.length},
-                                 {"ragged", o.ragged},
-                                 {"threads", threads->threads()},
-                                 {"device", name_of(on.device)},
-                                 {"steps", o.steps},
-                                 {"median_ms", quantile(milliseconds, 0.5)},
-                                 {"quartile1_ms", quantile(milliseconds, 0.25)},
-                                 {"quartile3_ms", quantile(milliseconds, 0.75)},
-                                 {"tokens_per_s", static_cast<double>(tokens) / total * 1000},
-                                 {"peak_mib", peak},
-                                 {"loss", loss},
-                                 {"gradient_norm", norm}};
+                           {"batch", o.batch},
+                           {"length", o.length},
+                           {"ragged", o.ragged},
+                           {"threads", threads->threads()},
+                           {"device", name_of(on.device)},
+                           {"steps", o.steps},
+                           {"median_ms", quantile(milliseconds, 0.5)},
+                           {"quartile1_ms", quantile(milliseconds, 0.25)},
+                           {"quartile3_ms", quantile(milliseconds, 0.75)},
+                           {"tokens_per_s", static_cast<double>(tokens) / total * 1000},
+                           {"peak_mib", peak},
+                           {"loss", loss},
+                           {"gradient_norm", norm}};
   if (o.trace) j["trace"] = trace;
   if (o.json) return print_result(j.dump() + "\n");
-  return print_result(fmt::format("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n", j["median_ms"].get<double>(),
-               j["quartile1_ms"].get<double>(), j["quartile3_ms"].get<double>(), j["tokens_per_s"].get<double>(), peak));
+  return print_result(
+      fmt::format("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n",
+                  j["median_ms"].get<double>(), j["quartile1_ms"].get<double>(), j["quartile3_ms"].get<double>(),
+                  j["tokens_per_s"].get<double>(), peak));
 }
 
 }  // namespace

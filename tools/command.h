@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of the command line. Each registers its options and, when chosen, leaves its action; main runs it and turns faults into exit codes.
+// The verbs of the command line. Each registers its options and, when chosen, leaves its action; main runs it and turns faults into exit
+// codes.
 #pragma once
 #include <functional>
 #include <string>

@@ -14,8 +14,10 @@ namespace tapeformer::tools {
 void add_env(CLI::App& app, Command& command) {
   app.add_subcommand("env", "Print versions, instruction sets and the environment variables that matter")->callback([&command] {
     command.action = [] {
-      std::string text = fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
-      for (const char* name : {"TAPEFORMER_THREADS", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING", "NO_COLOR", "COLUMNS"})
+      std::string text =
+          fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
+      for (const char* name : {"TAPEFORMER_THREADS", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING",
+                               "NO_COLOR", "COLUMNS"})
         if (const char* value = std::getenv(name)) text += fmt::format("{}={}\n", name, printable(value));
       return print_result(text);
     };

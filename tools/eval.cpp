@@ -40,7 +40,8 @@ std::string statistics_text(nn::Model& model, const std::string& source, int64_t
 }
 
 nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::Evaluation& e, const std::string& statistics) {
-  nlohmann::ordered_json j{{"checkpoint", t.file.string()}, {"step", train::step_of(t.checkpoint)}, {"split", o.split}, {"weights", t.weights}};
+  nlohmann::ordered_json j{
+      {"checkpoint", t.file.string()}, {"step", train::step_of(t.checkpoint)}, {"split", o.split}, {"weights", t.weights}};
   if (!statistics.empty()) j["batchnorm"] = statistics;
   j["samples"] = e.samples;
   j["tokens"] = e.tokens;
@@ -71,7 +72,8 @@ std::string text_of(const Trained& t, const train::Evaluation& e) {
 }
 
 // eval/<split>/ of the run the checkpoint belongs to.
-void write_files(const std::filesystem::path& run, const Options& o, const Trained& t, const train::Evaluation& e, const nlohmann::ordered_json& j) {
+void write_files(const std::filesystem::path& run, const Options& o, const Trained& t, const train::Evaluation& e,
+                 const nlohmann::ordered_json& j) {
   const std::filesystem::path directory = run / "eval" / o.split;
   std::filesystem::create_directories(directory);
   const auto write = [&](const char* name, const std::string& text) { train::write_whole(directory / name, text); };
@@ -85,8 +87,8 @@ void write_files(const std::filesystem::path& run, const Options& o, const Train
   for (size_t i = 0; i < labels.size(); ++i) {
     confusion += "\n" + io::csv_field(labels[i]);
     for (size_t c = 0; c < labels.size(); ++c) confusion += fmt::format(",{}", e.classes->confusion()[i * labels.size() + c]);
-    per_class += fmt::format("{},{},{},{},{},{}\n", io::csv_field(labels[i]), classes[i].support, classes[i].predicted, number(classes[i].precision),
-                             number(classes[i].recall), number(classes[i].f1));
+    per_class += fmt::format("{},{},{},{},{},{}\n", io::csv_field(labels[i]), classes[i].support, classes[i].predicted,
+                             number(classes[i].precision), number(classes[i].recall), number(classes[i].f1));
   }
   write("confusion.csv", confusion + "\n");
   write("per_class.csv", per_class);
@@ -101,20 +103,24 @@ ExitCode evaluate(Command& command, const Options& o) {
   if (o.batchnorm == "recalibrate" && part != data::Part::train) parts.push_back(data::Part::train);
   const auto dataset = datasets::open_dataset(t.experiment.data, {.known = &t.description, .parts = parts});
   if (dataset->size(part) == 0) fail(ExitCode::data, "the {} part has no samples; name another with --split", o.split);
-  train::EvaluationSettings s{.on = t.on,
-                              .dtype = t.experiment.train.dtype,
-                              .batch_size = t.experiment.train.eval_batch_size > 0 ? t.experiment.train.eval_batch_size : t.experiment.train.batch_size,
-                              .step = train::step_of(t.checkpoint),
-                              .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
-  const int64_t batches = o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
+  train::EvaluationSettings s{
+      .on = t.on,
+      .dtype = t.experiment.train.dtype,
+      .batch_size = t.experiment.train.eval_batch_size > 0 ? t.experiment.train.eval_batch_size : t.experiment.train.batch_size,
+      .step = train::step_of(t.checkpoint),
+      .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
+  const int64_t batches =
+      o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
   const std::string statistics = statistics_text(*t.model, o.batchnorm, batches);
-  command.log.info("{}: {} weights of step {}{}", t.file.string(), t.weights, train::step_of(t.checkpoint), statistics.empty() ? "" : "; BatchNorm: " + statistics);
+  command.log.info("{}: {} weights of step {}{}", t.file.string(), t.weights, train::step_of(t.checkpoint),
+                   statistics.empty() ? "" : "; BatchNorm: " + statistics);
   if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
   const auto evaluation = train::evaluate(*t.model, *dataset, part, s);
   const nlohmann::ordered_json j = to_json(t, o, *evaluation, statistics);
-  if (const auto run = t.file.parent_path().parent_path(); t.file.parent_path().filename() == "checkpoints") write_files(run, o, t, *evaluation, j);
+  if (const auto run = t.file.parent_path().parent_path(); t.file.parent_path().filename() == "checkpoints")
+    write_files(run, o, t, *evaluation, j);
   return print_result(o.json ? j.dump(2) + "\n" : text_of(t, *evaluation));
 }
 
@@ -126,9 +132,11 @@ void add_eval(CLI::App& app, Command& command) {
   sub->add_option("run", o->run, "RUN (its best checkpoint, or the last) or a checkpoint file")->required();
   sub->add_option("overrides", o->overrides, "key.path=value, for example data.test.path=new.tsv");
   sub->add_option("--split", o->split, "train, valid or test")->check(CLI::IsMember({"train", "valid", "test"}));
-  sub->add_option("--batchnorm", o->batchnorm, "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
+  sub->add_option("--batchnorm", o->batchnorm,
+                  "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
       ->check(CLI::IsMember({"running", "batch", "recalibrate"}));
-  sub->add_option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on")->check(CLI::IsMember({"ema", "raw"}));
+  sub->add_option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on")
+      ->check(CLI::IsMember({"ema", "raw"}));
   sub->add_flag("--json", o->json, "Print JSON");
   sub->callback([&command, o] { command.action = [&command, o] { return evaluate(command, *o); }; });
 }

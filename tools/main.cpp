@@ -29,14 +29,23 @@ void add_all(CLI::App& app, Command& command) {
 
 void add_global_options(CLI::App& app, Command& command) {
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("--version", [] { return version_text(); }, "Print the versions of the program and its libraries");
+  app.set_version_flag(
+      "--version", [] { return version_text(); }, "Print the versions of the program and its libraries");
   const std::map<std::string, LogLevel> levels{{"trace", LogLevel::trace}, {"debug", LogLevel::debug}, {"info", LogLevel::info},
                                                {"warn", LogLevel::warn},   {"error", LogLevel::error}, {"off", LogLevel::off}};
-  app.add_option_function<std::string>("--log-level", [&command, levels](const std::string& l) { command.log.set_level(levels.at(l)); },
-                                       "trace, debug, info, warn, error, off")
+  app.add_option_function<std::string>(
+         "--log-level", [&command, levels](const std::string& l) { command.log.set_level(levels.at(l)); },
+         "trace, debug, info, warn, error, off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
-  app.add_flag_function("-q,--quiet", [&command](int64_t) { command.log.set_level(LogLevel::warn); command.progress = "none"; }, "Warnings and errors only");
-  app.add_flag_function("-v,--verbose", [&command](int64_t) { command.log.set_level(LogLevel::debug); }, "More messages");
+  app.add_flag_function(
+      "-q,--quiet",
+      [&command](int64_t) {
+        command.log.set_level(LogLevel::warn);
+        command.progress = "none";
+      },
+      "Warnings and errors only");
+  app.add_flag_function(
+      "-v,--verbose", [&command](int64_t) { command.log.set_level(LogLevel::debug); }, "More messages");
   app.add_option("--progress", command.progress, "auto, bar, lines, none")->check(CLI::IsMember({"auto", "bar", "lines", "none"}));
   app.add_option("--threads", command.threads, "Threads of the cpu device; 0: as many as there are cores")->check(CLI::Range(0, 4096));
   app.add_option("--device", command.device, "auto, reference, cpu, cuda")->check(CLI::IsMember({"auto", "reference", "cpu", "cuda"}));
@@ -55,7 +64,8 @@ void check_verb(const CLI::App& app, int argc, char** argv) {
     if (word.starts_with("-")) continue;
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
     const std::string near = nearest(word, verbs);
-    fail(ExitCode::usage, "unknown command '{}'{}; `tapeformer --help` lists them", word, near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+    fail(ExitCode::usage, "unknown command '{}'{}; `tapeformer --help` lists them", word,
+         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
   }
 }
 
@@ -89,7 +99,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {
     return app.exit(e);  // help and version
   } catch (const CLI::ParseError& e) {
-    return report(ExitCode::usage, fmt::format("{}; `tapeformer {}--help` says more", e.what(), argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : ""));
+    return report(ExitCode::usage, fmt::format("{}; `tapeformer {}--help` says more", e.what(),
+                                               argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : ""));
   }
   return static_cast<int>(command.action());
 }
@@ -118,6 +129,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return tools::report(ExitCode::resource, "out of memory; use a smaller batch or shorter sequences");
   } catch (const std::exception& e) {
-    return tools::report(ExitCode::internal, fmt::format("unexpected: {}; please report it with the command and `tapeformer env`", e.what()));
+    return tools::report(ExitCode::internal,
+                         fmt::format("unexpected: {}; please report it with the command and `tapeformer env`", e.what()));
   }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a bare Debian 12 to a trained model: installs what is missing, builds, makes data, trains, evaluates, predicts. About four minutes.
+# From a bare Debian 12 to a trained model: installs what is missing, builds, makes data, trains, evaluates, predicts. About five minutes on two cores.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"

@@ -29,7 +29,8 @@ std::string host_name() {
 }
 
 std::string quoted(const std::string& word) {
-  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,") == std::string::npos) return word;
+  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,") == std::string::npos)
+    return word;
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -89,17 +90,27 @@ void RunStatus::failed(ExitCode code, const std::string& message) const noexcept
 
 void RunStatus::write(const std::string& status, ExitCode code, const std::string& message) const {
   const train::RunState& s = trainer_.state();
-  nlohmann::ordered_json j{{"status", status}, {"exit_code", static_cast<int>(code)}, {"host", host_name()}, {"pid", getpid()}, {"version", TAPEFORMER_VERSION},
-                           {"started", started_}, {"updated", utc_now()}, {"step", s.step}, {"epoch", s.position.epoch}, {"seconds", s.seconds}};
+  nlohmann::ordered_json j{{"status", status},
+                           {"exit_code", static_cast<int>(code)},
+                           {"host", host_name()},
+                           {"pid", getpid()},
+                           {"version", TAPEFORMER_VERSION},
+                           {"started", started_},
+                           {"updated", utc_now()},
+                           {"step", s.step},
+                           {"epoch", s.position.epoch},
+                           {"seconds", s.seconds}};
   if (s.best_step >= 0) j["best"] = {{"step", s.best_step}, {"value", s.best_value}};
   if (s.stopped_early) j["stopped_early"] = true;
   if (!message.empty()) j["error"] = message;
   run_.write("run.json", j.dump(2) + "\n");
 }
 
-Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides, Log& log) {
+Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                           Log& log) {
   const auto config = checkpoint.texts.find("/config/resolved_yaml");
-  if (config == checkpoint.texts.end()) fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", file.string());
+  if (config == checkpoint.texts.end())
+    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", file.string());
   const std::string name = file.string() + ":/config/resolved_yaml";
   config::Document before = config::Document::from_text(config->second, name, {});
   Log silent(LogLevel::off);
@@ -115,8 +126,9 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
     else refused.push_back(fmt::format("{}: {} in the run, {} now", key, old_value, value));
   }
   if (!refused.empty())
-    fail(ExitCode::checkpoint, "{}: a run goes on with its own config; what differs:\n  {}\n  start a new run from its weights with --init-from {}", file.string(),
-         fmt::join(refused, "\n  "), file.string());
+    fail(ExitCode::checkpoint,
+         "{}: a run goes on with its own config; what differs:\n  {}\n  start a new run from its weights with --init-from {}",
+         file.string(), fmt::join(refused, "\n  "), file.string());
   return out;
 }
 

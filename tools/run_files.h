@@ -22,7 +22,8 @@ class RunLogFile {
   Log& log_;
 };
 // config.yaml, overrides.txt, config.resolved.yaml, labels.json, tokenizer/tokenizer.json.
-void write_start_files(const train::RunDirectory&, const config::Document&, const std::vector<std::string>& words, const data::Description&);
+void write_start_files(const train::RunDirectory&, const config::Document&, const std::vector<std::string>& words,
+                       const data::Description&);
 int64_t parameters_of(train::Trainer&);
 
 // config.resolved.yaml and overrides.txt of a run that goes on under new overrides.

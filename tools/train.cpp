@@ -30,7 +30,8 @@ std::optional<std::chrono::steady_clock::time_point> deadline_of(const std::stri
   train::Duration d;
   const auto wrong = train::parse_duration(text, d);
   if (wrong || !d.seconds) fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 2h", text, wrong.value_or("is not a time"));
-  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*d.seconds));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*d.seconds));
 }
 
 train::ProgressStyle style_of(const std::string& word) {
@@ -56,12 +57,14 @@ void say(Log& log, std::string_view line) {
 }
 
 void say_complete(Log& log, const train::RunState& state) {
-  if (state.stopped_early) log.info("already complete: it stopped early at step {}; a new run can start from its weights with --init-from", state.step);
+  if (state.stopped_early)
+    log.info("already complete: it stopped early at step {}; a new run can start from its weights with --init-from", state.step);
   else log.info("already complete at step {}; give a longer train.duration to go on", state.step);
 }
 
 // A schedule that depends on the duration follows the new one from here on.
-void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& now, const train::Trainer& trainer, const data::Dataset& dataset) {
+void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& now, const train::Trainer& trainer,
+                  const data::Dataset& dataset) {
   const auto old_total = train::total_updates(from.before, dataset);
   if (!optim::depends_on_total(now.schedule) || old_total == trainer.total_updates()) return;
   const int64_t next = trainer.state().step + 1;
@@ -73,15 +76,19 @@ void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& n
 // With BatchNorm a training batch of one row has no variance: found here, and not when an epoch's last batch turns out to be one.
 void refuse_batches_of_one_row(const Experiment& e, const data::Dataset& dataset) {
   const auto& norms = e.model.norm;
-  if (std::count(norms.begin(), norms.end(), nn::NormType::batch_norm) == 0 || e.model.batch_norm.freeze || e.train.batch_tokens > 0) return;
+  if (std::count(norms.begin(), norms.end(), nn::NormType::batch_norm) == 0 || e.model.batch_norm.freeze || e.train.batch_tokens > 0)
+    return;
   const int64_t samples = dataset.size(data::Part::train), batch = std::min(e.train.batch_size, samples);
   const auto smallest = [](int64_t all, int64_t piece) { return all % piece == 0 ? piece : all % piece; };
   for (const int64_t update : {batch, smallest(samples, batch)}) {
     if (smallest(update, e.train.micro_batch_size > 0 ? std::min(e.train.micro_batch_size, update) : update) > 1) continue;
     for (int64_t i = 0; i < samples; ++i)
       if (dataset.length(data::Part::train, i) < 2)
-        fail(ExitCode::data, "batch_norm: {} samples in batches of {} leave a batch of one sample, and training sample {} has one row: it would have no variance; "
-             "choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm", samples, e.train.batch_size, i + 1);
+        fail(ExitCode::data,
+             "batch_norm: {} samples in batches of {} leave a batch of one sample, and training sample {} has one row: it would have no "
+             "variance; "
+             "choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm",
+             samples, e.train.batch_size, i + 1);
   }
 }
 
@@ -91,14 +98,15 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
   const io::Checkpoint other = io::read_checkpoint(file);
   const data::Description there = train::description_of(other, file.string());
   if (options.init_only.empty() && (there.tokenizer_json != here.tokenizer_json || there.labels != here.labels))
-    fail(ExitCode::checkpoint, "{}: was trained with another {}; take the layers that do not depend on it with --init-only 'encoder.*'", file.string(),
-         there.labels != here.labels ? "set of labels" : "vocabulary");
+    fail(ExitCode::checkpoint, "{}: was trained with another {}; take the layers that do not depend on it with --init-only 'encoder.*'",
+         file.string(), there.labels != here.labels ? "set of labels" : "vocabulary");
   const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
-  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", file.string(), counts.taken, counts.left_in_file, counts.left_as_initialised);
+  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", file.string(), counts.taken, counts.left_in_file,
+           counts.left_as_initialised);
 }
 
-void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment, train::RunDirectory& run,
-                 const Continued* continued, const train::Trainer& trainer, const data::Dataset& dataset) {
+void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
+                 train::RunDirectory& run, const Continued* continued, const train::Trainer& trainer, const data::Dataset& dataset) {
   if (!continued) return write_start_files(run, document, options.words, dataset.description());
   run.cut_logs_after(trainer.state().step);
   run.checkpoints().supersede_after(trainer.state().step);
@@ -110,13 +118,15 @@ void begin_files(Command& command, const Options& options, const config::Documen
 std::string joined(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
 
 // Everything from the data on: the same for a new run and an old one.
-ExitCode go(Command& command, const Options& options, const config::Document& document, const Experiment& experiment, train::RunDirectory& run,
-            const Continued* continued) {
+ExitCode go(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
+            train::RunDirectory& run, const Continued* continued) {
   train::SignalWatch signals;
   const data::Description* known = continued ? &continued->description : nullptr;
   const auto dataset = datasets::open_dataset(experiment.data, {.known = known});
   if (known && dataset->description().fingerprint != known->fingerprint)
-    fail(ExitCode::data, "the data is not what the run was started with (fingerprint {} then, {} now); bring the old files back, or start a new run with --init-from",
+    fail(ExitCode::data,
+         "the data is not what the run was started with (fingerprint {} then, {} now); bring the old files back, or start a new run with "
+         "--init-from",
          known->fingerprint, dataset->description().fingerprint);
   if (dataset->size(data::Part::train) == 0) fail(ExitCode::data, "the training part has no samples");
   refuse_batches_of_one_row(experiment, *dataset);
@@ -146,12 +156,15 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   for (const std::string& line : dataset->report()) say(command.log, line);
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer);
-  if (trainer.total_updates()) command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step, parameters_of(trainer));
+  if (trainer.total_updates())
+    command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step,
+                     parameters_of(trainer));
   try {
     const ExitCode code = trainer.run();
     status.finish(code);
     command.log.info("{} at step {}; {}", code == ExitCode::done ? "finished" : "stopped and saved", trainer.state().step,
-                     code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string() : "go on: tapeformer train --resume " + run.path().string());
+                     code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string()
+                                            : "go on: tapeformer train --resume " + run.path().string());
     return code;
   } catch (const Error& e) {
     status.failed(e.code(), e.what());
@@ -169,7 +182,8 @@ ExitCode start(Command& command, Options& options) {
   config::Document document = config::Document::load(options.words[0], overrides);
   const Experiment experiment = read_experiment(document, command.log);
   if (options.output.empty()) fail(ExitCode::usage, "train needs -o RUN, the directory to write");
-  train::RunDirectory run = train::RunDirectory::create(options.output, options.overwrite ? train::Existing::move_aside : train::Existing::refuse);
+  train::RunDirectory run =
+      train::RunDirectory::create(options.output, options.overwrite ? train::Existing::move_aside : train::Existing::refuse);
   try {
     return go(command, options, document, experiment, run, nullptr);
   } catch (...) {
@@ -217,7 +231,8 @@ void add_train(CLI::App& app, Command& command) {
   sub->add_option("--resume", options->resume, "Go on with the run in this directory; its config is in it");
   sub->add_option("--from", options->from, "With --resume: last, best or a checkpoint file")->needs("--resume");
   sub->add_option("--init-from", options->init_from, "Start from the parameters of this run or checkpoint");
-  sub->add_option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'")->needs("--init-from");
+  sub->add_option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'")
+      ->needs("--init-from");
   sub->add_option("--max-time", options->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 2h");
   sub->add_flag("--overwrite", options->overwrite, "Move an existing run aside to RUN.old-<time>");
   sub->callback([&command, options] {

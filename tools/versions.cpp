@@ -19,8 +19,9 @@ std::string version_text() {
   H5get_libversion(&major, &minor, &release);
   const dnnl_version_t* dnnl = dnnl_version();
   return fmt::format(
-      "tapeformer {} (checkpoint format 1, data format 1, config format 1)\noneDNN {}.{}.{}, HDF5 {}.{}.{}, yaml-cpp " TAPEFORMER_YAML_CPP_VERSION
-      ", Highway {}.{}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, CLI11 " CLI11_VERSION ", xxHash {}, utf8proc {}\ndevices: reference, cpu\n",
+      "tapeformer {} (checkpoint format 1, data format 1, config format 1)\noneDNN {}.{}.{}, HDF5 {}.{}.{}, "
+      "yaml-cpp " TAPEFORMER_YAML_CPP_VERSION ", Highway {}.{}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, CLI11 " CLI11_VERSION
+      ", xxHash {}, utf8proc {}\ndevices: reference, cpu\n",
       TAPEFORMER_VERSION, dnnl->major, dnnl->minor, dnnl->patch, major, minor, release, HWY_MAJOR, HWY_MINOR, FMT_VERSION / 10000,
       FMT_VERSION / 100 % 100, FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH,
       XXH_versionNumber(), utf8proc_version());

@@ -7,7 +7,8 @@ namespace tapeformer {
 
 DropoutDraw Context::dropout(double p, std::string_view purpose, std::string_view name, const Packing& packing) const {
   if (!draws_dropout(p)) return {};
-  return {random_key(seed, purpose, name), dropout_threshold(p), 1 / (1 - p), step, packing.positions().data(), packing.row_samples().data()};
+  return {random_key(seed, purpose, name), dropout_threshold(p),        1 / (1 - p), step,
+          packing.positions().data(),      packing.row_samples().data()};
 }
 
 }  // namespace tapeformer

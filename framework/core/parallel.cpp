@@ -88,7 +88,8 @@ void ThreadPool::work(int worker) {
   State& s = *state_;
   uint32_t seen = 0;
   for (;;) {
-    for (int i = 0; s.may_spin && i < spins && s.epoch.load(std::memory_order_acquire) == seen && !s.stop.load(std::memory_order_relaxed); ++i)
+    for (int i = 0; s.may_spin && i < spins && s.epoch.load(std::memory_order_acquire) == seen && !s.stop.load(std::memory_order_relaxed);
+         ++i)
       relax();
     const TaskRef* task;
     int64_t count;

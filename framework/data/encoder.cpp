@@ -45,7 +45,9 @@ void SampleEncoder::cut(std::string_view where, Sample& out) {
   const Kept kept = kept_rows(length, description_.max_length, description_.truncate, where, bytes);
   if (kept.rows() == length) return;
   if (kept.rows() == 0 && description_.empty == Empty::error)
-    fail(ExitCode::data, "{}: nothing is left of the text when it is cut to data.max_length: {}, within its first character; raise data.max_length, or set data.empty: skip",
+    fail(ExitCode::data,
+         "{}: nothing is left of the text when it is cut to data.max_length: {}, within its first character; raise data.max_length, or set "
+         "data.empty: skip",
          where, description_.max_length);
   keep(out.tokens, kept, length, 1);
   if (!out.tags.empty()) keep(out.tags, kept, length, 1);

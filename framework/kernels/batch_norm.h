@@ -23,13 +23,14 @@ struct BatchNormApply {
 
 enum class BatchNormMode : uint8_t { batch, fixed };  // statistics of this batch (they take part in the gradient), or given ones
 
-// With h = (x - mean) rstd: dgain[C] += sum dy h, dshift[C] += sum dy; batch: dx (+)= gain rstd (dy - avg(dy) - h avg(dy h)); fixed: gain rstd dy.
+// With h = (x - mean) rstd: dgain[C] += sum dy h, dshift[C] += sum dy; batch: dx (+)= gain rstd (dy - avg(dy) - h avg(dy h)); fixed: gain
+// rstd dy.
 template <class T>
 struct BatchNormBackward {
   static void reference(const Execution&, BatchNormMode, View<const T> dy, View<const T> x, const T* mean, const T* rstd, const T* gain,
                         View<T> dx, Write, T* dgain, T* dshift);
-  static void cpu(const Execution&, BatchNormMode, View<const T> dy, View<const T> x, const T* mean, const T* rstd, const T* gain, View<T> dx,
-                  Write, T* dgain, T* dshift);
+  static void cpu(const Execution&, BatchNormMode, View<const T> dy, View<const T> x, const T* mean, const T* rstd, const T* gain,
+                  View<T> dx, Write, T* dgain, T* dshift);
 };
 
 }  // namespace tapeformer::kernels

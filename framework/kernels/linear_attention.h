@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear attention (Katharopoulos, Vyas, Pappas, Fleuret 2020, 2006.16236): f(x) = elu(x) + 1 (computed as x + 1 or exp(x), never as elu then + 1),
+// Linear attention (Katharopoulos, Vyas, Pappas, Fleuret 2020, 2006.16236): f(x) = elu(x) + 1 (computed as x + 1 or exp(x), never as elu
+// then + 1),
 //   S = sum_j f(k_j) v_j', z = sum_j f(k_j), o_i = S' f(q_i) / (z . f(q_i) + epsilon), for each sequence and head.
 #pragma once
 #include "framework/core/device.h"
@@ -27,8 +28,8 @@ struct LinearAttentionForward {
 // df(k_j) = dS v_j + dz; dv_j = dS' f(k_j). dq, dk, dv overwritten.
 template <class T>
 struct LinearAttentionBackward {
-  static void reference(const Execution&, const LinearAttentionCall<T>&, View<const T> o, const T* state, const T* denominator, View<const T> d_o,
-                        View<T> dq, View<T> dk, View<T> dv);
+  static void reference(const Execution&, const LinearAttentionCall<T>&, View<const T> o, const T* state, const T* denominator,
+                        View<const T> d_o, View<T> dq, View<T> dk, View<T> dv);
   static void cpu(const Execution&, const LinearAttentionCall<T>&, View<const T> o, const T* state, const T* denominator, View<const T> d_o,
                   View<T> dq, View<T> dk, View<T> dv);
 };

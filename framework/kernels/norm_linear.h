@@ -10,10 +10,10 @@ namespace tapeformer::kernels {
 // x[M,C], w[N,C], bias[N] or null; y[M,N], mean[M], rstd[M] overwritten.
 template <class T>
 struct NormLinearForward {
-  static void reference(const Execution&, View<const T> x, const T* gain, const T* shift, T epsilon, View<const T> w, const T* bias, View<T> y,
-                        T* mean, T* rstd);
-  static void cpu(const Execution&, View<const T> x, const T* gain, const T* shift, T epsilon, View<const T> w, const T* bias, View<T> y, T* mean,
-                  T* rstd);
+  static void reference(const Execution&, View<const T> x, const T* gain, const T* shift, T epsilon, View<const T> w, const T* bias,
+                        View<T> y, T* mean, T* rstd);
+  static void cpu(const Execution&, View<const T> x, const T* gain, const T* shift, T epsilon, View<const T> w, const T* bias, View<T> y,
+                  T* mean, T* rstd);
 };
 
 // Gradients through both: dx (+)=, everything else is added to. Null pointers (empty dw) are gradients nobody asked for.

@@ -23,7 +23,8 @@ struct PoolingForward {
 // dx[T,C] overwritten.
 template <class T>
 struct PoolingBackward {
-  static void reference(const Execution&, Pooling, const std::vector<int32_t>& offsets, View<const T> dy, const int32_t* argmax, View<T> dx);
+  static void reference(const Execution&, Pooling, const std::vector<int32_t>& offsets, View<const T> dy, const int32_t* argmax,
+                        View<T> dx);
   static void cpu(const Execution&, Pooling, const std::vector<int32_t>& offsets, View<const T> dy, const int32_t* argmax, View<T> dx);
 };
 

@@ -7,7 +7,7 @@
 namespace tapeformer::nn {
 
 struct BatchNormSettings {
-  double momentum = 0.9;    // weight of the old value: running <- momentum running + (1 - momentum) batch (PyTorch's number is 1 - momentum)
+  double momentum = 0.9;  // weight of the old value: running <- momentum running + (1 - momentum) batch (PyTorch's number is 1 - momentum)
   double epsilon = 1e-5;
   bool freeze = false;      // running statistics in training too, never updated
   int64_t freeze_from = 0;  // > 0: frozen from this update on
@@ -15,8 +15,8 @@ struct BatchNormSettings {
 
 struct BatchNorm {
   std::string name;
-  Parameter weight, bias;                                     // gain and shift [C]
-  Buffer running_mean, running_var, num_batches_tracked;      // PyTorch's names; the variance is the unbiased estimate
+  Parameter weight, bias;                                 // gain and shift [C]
+  Buffer running_mean, running_var, num_batches_tracked;  // PyTorch's names; the variance is the unbiased estimate
   BatchNormSettings settings;
 
   BatchNorm(const Builder& build, const std::string& name, int64_t channels, const BatchNormSettings& settings);

@@ -19,7 +19,10 @@ struct FeedForward {
   FeedForwardSettings settings;
 
   FeedForward(const Builder& build, const std::string& name, int64_t channels, const FeedForwardSettings& settings)
-      : name(name), up(build, name + ".up", channels, settings.dim), down(build, name + ".down", settings.dim, channels), settings(settings) {}
+      : name(name),
+        up(build, name + ".up", channels, settings.dim),
+        down(build, name + ".down", settings.dim, channels),
+        settings(settings) {}
   // residual + dropout(down(dropout(f(up(norm(x)))))); norm may be null; residual_dropout is the probability of the outer dropout.
   Variable forward(Context& context, const Variable& x, LayerNorm* norm, const Variable& residual, double residual_dropout,
                    const Packing& packing);

@@ -14,7 +14,8 @@ void fill(const Tensor& t, F&& value) {
   const auto store = [&](auto view) {
     for (int64_t r = 0; r < view.rows; ++r)
       for (int64_t c = 0; c < view.columns; ++c)
-        view.row(r)[c] = static_cast<std::remove_reference_t<decltype(*view.data)>>(value(static_cast<uint32_t>(r), static_cast<uint32_t>(c)));
+        view.row(r)[c] =
+            static_cast<std::remove_reference_t<decltype(*view.data)>>(value(static_cast<uint32_t>(r), static_cast<uint32_t>(c)));
   };
   if (t.dtype() == Dtype::f32) store(t.matrix<float>());
   else store(t.matrix<double>());

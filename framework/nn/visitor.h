@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one walk over a model: parameters and buffers under their dotted names. Checkpoints, optimisers, freezing, the summary and random keys
-// all come from it.
+// The one walk over a model: parameters and buffers under their dotted names. Checkpoints, optimisers, freezing, the summary and random
+// keys all come from it.
 #pragma once
 #include <map>
 #include <string>

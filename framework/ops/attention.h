@@ -15,8 +15,8 @@ struct AttentionSettings {
   std::string_view name;  // of the module, for the dropout's keys
 };
 // plans: one for each sequence of the packing. Returns o [T, H*D].
-Variable attention(Context&, const Variable& q, const Variable& k, const Variable& v, const Packing&, std::span<const TilePlan* const> plans,
-                   const AttentionSettings&);
+Variable attention(Context&, const Variable& q, const Variable& k, const Variable& v, const Packing&,
+                   std::span<const TilePlan* const> plans, const AttentionSettings&);
 // The same on one array qkv [T, 3*H*D] (q, k, v side by side), whose gradient is then written in place.
 Variable attention(Context&, const Variable& qkv, const Packing&, std::span<const TilePlan* const> plans, const AttentionSettings&);
 

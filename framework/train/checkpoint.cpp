@@ -63,8 +63,8 @@ struct Copy {
 void refuse(const std::string& file, const std::vector<std::string>& differences) {
   if (differences.empty()) return;
   const size_t shown = std::min<size_t>(differences.size(), 20);
-  fail(ExitCode::checkpoint, "{}: does not fit the model, {} difference{}:\n  {}{}", file, differences.size(), differences.size() == 1 ? "" : "s",
-       fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown), "\n  "),
+  fail(ExitCode::checkpoint, "{}: does not fit the model, {} difference{}:\n  {}{}", file, differences.size(),
+       differences.size() == 1 ? "" : "s", fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown), "\n  "),
        differences.size() > shown ? fmt::format("\n  and {} more", differences.size() - shown) : "");
 }
 
@@ -142,15 +142,18 @@ io::Checkpoint to_checkpoint(const RunParts& run) {
   for (const auto& [layer, facts] : run.model->layers)
     for (const auto& [key, value] : facts)
       std::visit([&, &name = key](const auto& v) { c.attributes["/buffers/" + layer + ".running_mean"][name] = v; }, value);
-  run.optimizer->visit([&](const std::string& slot, const std::string& name, Tensor& t) { c.tensors["/optimizer/" + slot + "/" + name] = t; });
+  run.optimizer->visit(
+      [&](const std::string& slot, const std::string& name, Tensor& t) { c.tensors["/optimizer/" + slot + "/" + name] = t; });
   c.attributes["/optimizer"] = {{"step", s.step}};
   if (run.averaging->started()) run.averaging->visit([&](const std::string& name, Tensor& t) { c.tensors["/ema/" + name] = t; });
   c.attributes["/scheduler"] = {{"update", s.step}};
   c.attributes["/data"] = {{"seed", run.seed}, {"epoch", s.position.epoch}, {"cursor", s.position.cursor}, {"order_version", int64_t{1}}};
   auto& control = c.attributes["/control"];
-  control = {{"gradient_norm", s.gradient_norm}, {"best_value", s.best_value},       {"best_step", s.best_step},
-             {"stopping_best", s.stopping_best}, {"stopping_wait", s.stopping_wait}, {"stopped_early", s.stopped_early},
-             {"skips_in_a_row", s.skips_in_a_row}, {"skips", s.skips},               {"evaluated_step", s.evaluated_step}};
+  control = {{"gradient_norm", s.gradient_norm},   {"best_value", s.best_value},
+             {"best_step", s.best_step},           {"stopping_best", s.stopping_best},
+             {"stopping_wait", s.stopping_wait},   {"stopped_early", s.stopped_early},
+             {"skips_in_a_row", s.skips_in_a_row}, {"skips", s.skips},
+             {"evaluated_step", s.evaluated_step}};
   put_sums(control, "window", s.window);
   put_sums(control, "epoch", s.epoch);
   c.texts["/config/resolved_yaml"] = run.resolved_config;
@@ -220,7 +223,8 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
       if (pattern.empty()) differences.push_back("missing in the file: " + group + name);
       ++counts.left_as_initialised;
     } else if (at->second.shape() != to.shape() || at->second.dtype() != to.dtype()) {
-      differences.push_back(fmt::format("{}{}: {} in the file, {} in the model", group, name, at->second.shape().text(), to.shape().text()));
+      differences.push_back(
+          fmt::format("{}{}: {} in the file, {} in the model", group, name, at->second.shape().text(), to.shape().text()));
     } else {
       used.insert(at->first);
       copies.push_back({&at->second, to});

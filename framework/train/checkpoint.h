@@ -16,7 +16,7 @@ namespace tapeformer::train {
 // The parts of a run that a checkpoint holds; the trainer owns them.
 struct RunParts {
   nn::ModelState* model = nullptr;
-  optim::Optimizer* optimizer = nullptr;    // null when only a model is loaded
+  optim::Optimizer* optimizer = nullptr;  // null when only a model is loaded
   optim::Averaging* averaging = nullptr;
   RunState* state = nullptr;
   const data::Description* description = nullptr;
@@ -37,8 +37,8 @@ bool has_averages(const io::Checkpoint&);
 struct TakeCounts {
   int64_t taken = 0, left_in_file = 0, left_as_initialised = 0;
 };
-// Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern (with *)
-// takes the names that match it and refuses a match of another shape.
+// Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern
+// (with *) takes the names that match it and refuses a match of another shape.
 TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::ModelState&, const std::string& pattern);
 
 data::Description description_of(const io::Checkpoint&, const std::string& file);

@@ -101,7 +101,8 @@ void CheckpointStore::supersede_after(int64_t step) const {
     std::error_code error;
     fs::create_directories(directory_ / "superseded", error);
     fs::path aside = directory_ / "superseded" / file_of(s).filename();
-    for (int i = 2; fs::exists(aside, error); ++i) aside = directory_ / "superseded" / fmt::format("{}.{}", file_of(s).filename().string(), i);
+    for (int i = 2; fs::exists(aside, error); ++i)
+      aside = directory_ / "superseded" / fmt::format("{}.{}", file_of(s).filename().string(), i);
     fs::rename(file_of(s), aside, error);
     if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", file_of(s).string(), aside.string(), error.message());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints directory of a run: names by step, the newest whole one, the best one, what is pruned. The links last.h5 and best.h5 are for
-// people and never read.
+// The checkpoints directory of a run: names by step, the newest whole one, the best one, what is pruned. The links last.h5 and best.h5 are
+// for people and never read.
 #pragma once
 #include <cstdint>
 #include <filesystem>

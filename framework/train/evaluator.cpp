@@ -11,7 +11,8 @@ namespace tapeformer::train {
 namespace {
 
 // Calls body(batch) for consecutive batches of a part; false when it was cancelled.
-bool for_each_batch(const data::Dataset& dataset, data::Part part, const EvaluationSettings& s, const std::function<void(const data::Batch&)>& body) {
+bool for_each_batch(const data::Dataset& dataset, data::Part part, const EvaluationSettings& s,
+                    const std::function<void(const data::Batch&)>& body) {
   const int64_t n = dataset.size(part);
   std::vector<int64_t> indices;
   for (int64_t first = 0; first < n; first += s.batch_size) {
@@ -74,7 +75,8 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
   const data::Description& description = dataset.description();
   const bool regression = description.task == data::Task::regression;
   Evaluation out;
-  if (!regression) out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
+  if (!regression)
+    out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
   RegressionMetrics numbers(regression ? static_cast<int>(description.outputs()) : 1);
   MeanLoss loss;
   std::optional<KeptBuffers> kept;

@@ -15,7 +15,7 @@ struct EvaluationSettings {
   Execution on;
   Dtype dtype = Dtype::f32;
   int64_t batch_size = 32;
-  int64_t step = 0;  // of the model: a BatchNorm frozen from a step on stays frozen
+  int64_t step = 0;                                      // of the model: a BatchNorm frozen from a step on stays frozen
   BatchNormSource batchnorm = BatchNormSource::running;  // running, or batch: each batch's own statistics
   std::function<bool()> cancelled;                       // asked between batches
 };
@@ -30,7 +30,8 @@ struct Evaluation {
 // Nothing when it was cancelled.
 std::optional<Evaluation> evaluate(nn::Model&, const data::Dataset&, data::Part, const EvaluationSettings&);
 
-// Replaces the running statistics of every BatchNorm that is not frozen by the average over one pass through the training part; the number of batches.
+// Replaces the running statistics of every BatchNorm that is not frozen by the average over one pass through the training part; the number
+// of batches.
 int64_t recalibrate(nn::Model&, const data::Dataset&, const EvaluationSettings&);
 
 // Rows whose largest output is their target, of those that have one.

@@ -90,7 +90,9 @@ void MeanLoss::add(double sum, double count) {
 std::optional<double> MeanLoss::mean() const { return ratio(sum_, count_); }
 
 ClassificationMetrics::ClassificationMetrics(int classes, Scores scores)
-    : classes_(classes), keep_(classes == 1 ? Scores::drop : scores), confusion_(static_cast<size_t>(classes) * static_cast<size_t>(classes)) {
+    : classes_(classes),
+      keep_(classes == 1 ? Scores::drop : scores),
+      confusion_(static_cast<size_t>(classes) * static_cast<size_t>(classes)) {
   require(classes >= 1, "classification metrics need a class, got {}", classes);
 }
 

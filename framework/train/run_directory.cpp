@@ -85,8 +85,8 @@ RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
   if (fs::exists(path) && holds_files(path)) {
     if (existing == Existing::refuse)
       fail(ExitCode::resource,
-           "{}: is not empty; go on with `tapeformer train --resume {}`, name another directory, or add --overwrite (moves it aside)", path.string(),
-           path.string());
+           "{}: is not empty; go on with `tapeformer train --resume {}`, name another directory, or add --overwrite (moves it aside)",
+           path.string(), path.string());
     const io::LockFile nobody_else(path / "LOCK", "tapeformer train --overwrite");  // a run that is going on is not moved
     moved_aside = free_name(path);
     move(path, moved_aside);

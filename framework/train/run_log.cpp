@@ -31,9 +31,10 @@ void RunLog::events(data::Part part, int64_t step, const std::map<std::string, d
   if (!tensorboard_) return;
   auto at = event_files_.find(part);
   if (at == event_files_.end())
-    at = event_files_
-             .emplace(part, io::EventFile(run_.path() / "tensorboard" / std::string(name_of(part)), resumed_at_ >= 0 ? resumed_at_ + 1 : -1))
-             .first;
+    at =
+        event_files_
+            .emplace(part, io::EventFile(run_.path() / "tensorboard" / std::string(name_of(part)), resumed_at_ >= 0 ? resumed_at_ + 1 : -1))
+            .first;
   for (const auto& [tag, value] : values) at->second.scalar(tag, step, value, wall_seconds());
   at->second.flush();
 }
@@ -73,7 +74,8 @@ void RunLog::epoch_row(const RunState& s, double rate, const Evaluation* valid) 
   const RunState::Sums& e = s.epoch;
   const double seconds = std::max(1e-9, steady_seconds() - epoch_began_);
   if (!std::filesystem::exists(run_.path() / "epochs.csv"))
-    run_.append("epochs.csv", "epoch,step,train/loss,train/accuracy,valid/loss,valid/accuracy,lr,seconds,samples_per_s,tokens_per_s,peak_bytes\n");
+    run_.append("epochs.csv",
+                "epoch,step,train/loss,train/accuracy,valid/loss,valid/accuracy,lr,seconds,samples_per_s,tokens_per_s,peak_bytes\n");
   const auto of_valid = [&](std::string_view metric) { return valid ? valid->value(metric) : std::nullopt; };
   run_.append("epochs.csv",
               fmt::format("{},{},{},{},{},{},{},{:.3f},{:.1f},{:.1f},{}\n", s.position.epoch, s.step,

@@ -34,7 +34,8 @@ void read_device(config::Section s, TrainSettings& out) {
   s.choice("type", device, {{"auto", Choice::automatic}, {"reference", Choice::reference}, {"cpu", Choice::cpu}, {"cuda", Choice::cuda}},
            "auto is cpu; reference is slow, plain and also computes in fp64");
   if (device == Choice::cuda)
-    out.unavailable = "'device.type' is cuda, but this build has no CUDA device; use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON";
+    out.unavailable =
+        "'device.type' is cuda, but this build has no CUDA device; use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON";
   out.device = device == Choice::reference ? Device::reference : Device::cpu;
   s.number_or_word("threads", out.threads, "auto", 0, config::between(0, 4096),
                    "threads of the cpu device; auto: as many as there are cores. Results do not depend on it");
@@ -49,14 +50,18 @@ void read_train(config::Section s, TrainSettings& out, bool regression) {
   enum class Precision { fp32, fp64, tf32, bf16, fp16 };
   Precision precision = Precision::fp32;
   s.choice("precision", precision,
-           {{"fp32", Precision::fp32}, {"fp64", Precision::fp64}, {"tf32", Precision::tf32}, {"bf16-mixed", Precision::bf16}, {"fp16-mixed", Precision::fp16}},
+           {{"fp32", Precision::fp32},
+            {"fp64", Precision::fp64},
+            {"tf32", Precision::tf32},
+            {"bf16-mixed", Precision::bf16},
+            {"fp16-mixed", Precision::fp16}},
            "fp64 needs device.type reference; the reduced precisions need a GPU");
-  if (precision > Precision::fp64)
-    out.unavailable = "'train.precision' needs a GPU, which this build does not have; use fp32";
+  if (precision > Precision::fp64) out.unavailable = "'train.precision' needs a GPU, which this build does not have; use fp32";
   out.dtype = precision == Precision::fp64 ? Dtype::f64 : Dtype::f32;
   if (out.dtype == Dtype::f64 && out.device == Device::cpu)
     s.fault("precision", "'train.precision' is fp64, but 'device.type' is cpu, which computes in fp32", "set device.type to reference");
-  s.choice("on_nonfinite", out.on_nonfinite, {{"stop", OnNonfinite::stop}, {"skip", OnNonfinite::skip}, {"rollback", OnNonfinite::rollback}},
+  s.choice("on_nonfinite", out.on_nonfinite,
+           {{"stop", OnNonfinite::stop}, {"skip", OnNonfinite::skip}, {"rollback", OnNonfinite::rollback}},
            "when a loss or gradient is not finite: stop (exit 5); skip the update; or go back to the last checkpoint's weights");
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
@@ -91,7 +96,8 @@ TrainSettings read_train_settings(config::Section root, bool regression) {
   config::Section checkpoint = root.section("checkpoint", "what is kept on disk");
   read_cadence(checkpoint, "every", out.checkpoint_every, "1ep, 500 updates, 10m");
   checkpoint.field("keep_last", out.keep_last, config::at_least(-1), "newest checkpoints kept beside the best; -1: all");
-  if (out.keep_last == 0) checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
+  if (out.keep_last == 0)
+    checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
   out.best = regression ? "valid/loss" : "valid/accuracy";
   read_metric(checkpoint, "best", out.best, regression, "the metric whose best checkpoint is kept; none: no best");
   config::Section log = root.section("log", "what is written while training");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals as flags that the training loop reads between two updates. The first SIGINT or SIGTERM asks it to save and leave, a second one leaves
-// at once; SIGUSR1 asks for a checkpoint, SIGUSR2 for a status line; SIGHUP is ignored (the log is opened for each line).
+// Signals as flags that the training loop reads between two updates. The first SIGINT or SIGTERM asks it to save and leave, a second one
+// leaves at once; SIGUSR1 asks for a checkpoint, SIGUSR2 for a status line; SIGHUP is ignored (the log is opened for each line).
 #pragma once
 
 namespace tapeformer::train {

@@ -38,7 +38,9 @@ std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& s
 
 }  // namespace
 
-std::optional<int64_t> total_updates(const TrainSettings& s, const data::Dataset& dataset) { return updates_in(s, make_sampler(s, dataset)); }
+std::optional<int64_t> total_updates(const TrainSettings& s, const data::Dataset& dataset) {
+  return updates_in(s, make_sampler(s, dataset));
+}
 
 Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
@@ -128,7 +130,9 @@ bool Trainer::due(const Duration& every, double& last_time) const {
   if (every.epochs) {
     const double n = *every.epochs;
     if (n >= 1 && end_of_epoch() && state_.position.epoch % static_cast<int64_t>(n) == 0) return true;
-    if (n < 1 && state_.step % std::max<int64_t>(1, static_cast<int64_t>(std::ceil(n * static_cast<double>(sampler_.batches_per_epoch(0))))) == 0) return true;
+    if (n < 1 &&
+        state_.step % std::max<int64_t>(1, static_cast<int64_t>(std::ceil(n * static_cast<double>(sampler_.batches_per_epoch(0))))) == 0)
+      return true;
   }
   if (every.seconds && now() - last_time >= *every.seconds) {
     last_time = now();
@@ -190,11 +194,12 @@ void Trainer::judge(const Evaluation& evaluation) {
     }
   }
   std::string text;
-  for (const Metric& m : evaluation.values)
-    text += fmt::format("  {} {}", m.name, m.value ? fmt::format("{:.4f}", *m.value) : "undefined");
+  for (const Metric& m : evaluation.values) text += fmt::format("  {} {}", m.name, m.value ? fmt::format("{:.4f}", *m.value) : "undefined");
   parts_.progress.clear();
-  parts_.log.info("step {} epoch {} valid:{}{}", state_.step, state_.position.epoch, text, state_.best_step == state_.step ? "  (best)" : "");
-  if (state_.stopped_early) parts_.log.info("no improvement of {} in {} evaluations: stopping early", s.early_stopping.metric, s.early_stopping.patience);
+  parts_.log.info("step {} epoch {} valid:{}{}", state_.step, state_.position.epoch, text,
+                  state_.best_step == state_.step ? "  (best)" : "");
+  if (state_.stopped_early)
+    parts_.log.info("no improvement of {} in {} evaluations: stopping early", s.early_stopping.metric, s.early_stopping.patience);
 }
 
 void Trainer::save() {
@@ -220,12 +225,14 @@ void Trainer::handle_nonfinite(const UpdateResult& result) {
   ++state_.skips_in_a_row;
   parts_.progress.clear();
   if (s.on_nonfinite == OnNonfinite::stop || state_.skips_in_a_row > s.max_skips)
-    fail(ExitCode::nonfinite, "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, look at these rows, or set train.on_nonfinite to skip",
+    fail(ExitCode::nonfinite,
+         "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, look at these rows, or set train.on_nonfinite to skip",
          result.not_finite, state_.skips_in_a_row > 1 ? fmt::format("{} in a row; ", state_.skips_in_a_row) : "");
   if (s.on_nonfinite == OnNonfinite::rollback && !parts_.run.checkpoints().steps().empty()) {
     const auto file = parts_.run.checkpoints().last(parts_.log);
     RunState of_the_file;  // weights, moments and averages go back; the position in the data does not
-    RunParts run{.model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &of_the_file};
+    RunParts run{
+        .model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &of_the_file};
     restore_run(io::read_checkpoint(file), file.string(), run);
     parts_.log.warn("not finite at {}: back to the weights of {}", result.not_finite, file.string());
     return;

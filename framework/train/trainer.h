@@ -33,7 +33,8 @@ class Trainer {
   explicit Trainer(TrainerParts);
   // Goes on from a checkpoint; call before run().
   void restore(const io::Checkpoint&, const std::string& file);
-  // done, time_limit, interrupted or terminated; throws Error(nonfinite) by the policy. A run that is complete returns done and writes nothing.
+  // done, time_limit, interrupted or terminated; throws Error(nonfinite) by the policy. A run that is complete returns done and writes
+  // nothing.
   ExitCode run();
 
   const RunState& state() const { return state_; }
@@ -69,10 +70,10 @@ class Trainer {
   std::optional<RunLog> log_;
   std::optional<Evaluation> last_evaluation_;
   double rate_ = 0;
-  double began_, seconds_before_ = 0;        // of this sitting on a steady clock; of the sittings before
+  double began_, seconds_before_ = 0;  // of this sitting on a steady clock; of the sittings before
   double last_eval_time_, last_save_time_;
   int64_t saved_step_ = -1;
-  bool improved_ = false;  // since the last save
+  bool improved_ = false;                                              // since the last save
   int64_t steps_before_ = 0, tokens_before_ = 0, samples_before_ = 0;  // of the sittings before
 };
 

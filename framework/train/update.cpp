@@ -43,7 +43,8 @@ const nn::Buffer* nonfinite_buffer(const std::vector<nn::Buffer*>& buffers) {
 
 std::string first_few(const std::vector<std::string>& all) {
   const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), 8));
-  return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + shown, ", "), all.size() > 8 ? fmt::format(" and {} more", all.size() - 8) : "");
+  return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + shown, ", "),
+                     all.size() > 8 ? fmt::format(" and {} more", all.size() - 8) : "");
 }
 
 }  // namespace
@@ -62,7 +63,8 @@ Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Da
 void Updater::backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result) {
   const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
   Tape tape(on_);
-  Context context{.on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+  Context context{
+      .on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
   const Variable output = model_.forward(context, batch);
   const ops::Loss loss = model_.loss(context, output, batch);
   result.loss += scalar(loss.sum.value);
@@ -84,7 +86,9 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   for (const Parameter* p : state_.parameters) p->gradient.fill_zero();
   const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
   for (size_t first = 0; first < samples.size(); first += micro)
-    backward(step, {samples.begin() + static_cast<std::ptrdiff_t>(first), samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro))},
+    backward(step,
+             {samples.begin() + static_cast<std::ptrdiff_t>(first),
+              samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro))},
              result);
   const optim::GradientScale scale =
       optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm);
@@ -123,7 +127,8 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
   const bool per_sample = loss.per_row.count() == static_cast<int64_t>(samples.size());
   for (int64_t r = 0; r < loss.per_row.count(); ++r)
     if (!finite(loss.per_row.rows(r, 1)))
-      rows.push_back(fmt::format("{}", per_sample ? samples[static_cast<size_t>(r)] + 1 : batch.packing.row_samples()[static_cast<size_t>(r)] + 1));
+      rows.push_back(
+          fmt::format("{}", per_sample ? samples[static_cast<size_t>(r)] + 1 : batch.packing.row_samples()[static_cast<size_t>(r)] + 1));
   put_back(buffers, state_.buffers);
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   std::string text = fmt::format("update {}: ", step);

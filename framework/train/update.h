@@ -23,8 +23,8 @@ struct UpdateResult {
 class Updater {
  public:
   Updater(const TrainSettings&, nn::Model&, const data::Dataset&, const Execution&);
-  // Does update `step` (from 1) on these samples of the training part. When the loss or a gradient is not finite nothing changes but, for the
-  // policy stop, BatchNorm's statistics.
+  // Does update `step` (from 1) on these samples of the training part. When the loss or a gradient is not finite nothing changes but, for
+  // the policy stop, BatchNorm's statistics.
   UpdateResult update(int64_t step, int64_t total_updates, const std::vector<int64_t>& samples);
 
   nn::ModelState& model_state() { return state_; }

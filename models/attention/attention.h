@@ -18,7 +18,7 @@ namespace tapeformer::models {
 struct AttentionSettings {
   int64_t dim = 0;
   int heads = 1;
-  double dropout = 0;     // of the probabilities
+  double dropout = 0;      // of the probabilities
   int64_t max_length = 0;  // of a sequence in the data
 };
 
@@ -54,7 +54,8 @@ class Attention {
   // the whole matrix of weights of one head for a sequence of n rows.
   virtual bool allowed(int32_t /*n*/, int /*head*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
   // [n,n] row-major from q, k [n,D] of one head; empty for softmax variants, whose weights are softmax over allowed pairs.
-  virtual std::vector<double> dense_weights(int32_t /*n*/, int /*head_dim*/, std::span<const double> /*q*/, std::span<const double> /*k*/) const {
+  virtual std::vector<double> dense_weights(int32_t /*n*/, int /*head_dim*/, std::span<const double> /*q*/,
+                                            std::span<const double> /*k*/) const {
     return {};
   }
 };

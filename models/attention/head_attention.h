@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The four projections around most variants: one product for q, k and v (three parameters that are rows of one matrix), the variant's heads, and the
-// output projection fused with dropout and residual.
+// The four projections around most variants: one product for q, k and v (three parameters that are rows of one matrix), the variant's
+// heads, and the output projection fused with dropout and residual.
 #pragma once
 #include <map>
 #include <memory>
@@ -28,8 +28,8 @@ class HeadAttention : public Attention {
  private:
   std::string name_;
   AttentionSettings settings_;
-  Parameter qkv_weight_, qkv_bias_;                        // [3C,C], [3C]: what the op sees
-  Parameter query_, key_, value_;                          // its rows, under their own names
+  Parameter qkv_weight_, qkv_bias_;  // [3C,C], [3C]: what the op sees
+  Parameter query_, key_, value_;    // its rows, under their own names
   Parameter query_bias_, key_bias_, value_bias_;
   nn::Linear output_;
 };
@@ -37,8 +37,8 @@ class HeadAttention : public Attention {
 // Plans by sequence length, made once each while they fit a bound.
 class PlanCache {
  public:
-  // To be called before the plans of a forward pass are asked for: beyond the bound all are dropped. The plans of the pass before are no longer
-  // needed then, as its tape has been walked.
+  // To be called before the plans of a forward pass are asked for: beyond the bound all are dropped. The plans of the pass before are no
+  // longer needed then, as its tape has been walked.
   void make_room() {
     constexpr size_t bound = size_t{32} << 20;
     if (bytes_ > bound) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local attention: a row sees its neighbours. `band` is exact (`left` and `right` extra keys; Beltagy, Peters, Cohan 2020, 2004.05150), `blocked` cuts
-// the sequence into blocks and a row sees its own block and whole neighbours (Parmar et al. 2018, 1802.05751).
+// Local attention: a row sees its neighbours. `band` is exact (`left` and `right` extra keys; Beltagy, Peters, Cohan 2020, 2004.05150),
+// `blocked` cuts the sequence into blocks and a row sees its own block and whole neighbours (Parmar et al. 2018, 1802.05751).
 #include <algorithm>
 
 #include "models/attention/head_attention.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every attention variant of variants.def must keep: it equals its dense oracle, its gradients are right, a sequence's result does not depend
-// on its batch mates, any length works. The oracle is built from allowed() or dense_weights() and shares no code with plans and kernels.
+// What every attention variant of variants.def must keep: it equals its dense oracle, its gradients are right, a sequence's result does not
+// depend on its batch mates, any length works. The oracle is built from allowed() or dense_weights() and shares no code with plans and
+// kernels.
 #include <cmath>
 #include <cstring>
 
@@ -40,8 +41,8 @@ std::vector<Case> cases() {
 std::unique_ptr<models::Attention> make(const Case& c, Dtype dtype, double dropout = 0) {
   const models::ModelSettings s = model_settings(c.overrides);
   const size_t v = s.attention[0];
-  return models::attention_variants()[v].make({.seed = 5, .dtype = dtype}, "attention", {.dim = dim, .heads = heads, .dropout = dropout, .max_length = 300},
-                                              s.own_settings[v].get());
+  return models::attention_variants()[v].make({.seed = 5, .dtype = dtype}, "attention",
+                                              {.dim = dim, .heads = heads, .dropout = dropout, .max_length = 300}, s.own_settings[v].get());
 }
 
 std::map<std::string, Matrix> parameters_of(models::Attention& a) {
@@ -145,7 +146,8 @@ TEST_CASE("a sequence's bytes do not depend on its batch mates", "[attention]") 
       const Tensor together = forward(*attention, device, x, packing);
       for (int b = 0; b < packing.sequences(); ++b) {
         const int64_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
-        const Tensor alone = forward(*attention, device, x.rows(first, n).clone(), packing_of({static_cast<int32_t>(n)}, static_cast<uint32_t>(b)));
+        const Tensor alone =
+            forward(*attention, device, x.rows(first, n).clone(), packing_of({static_cast<int32_t>(n)}, static_cast<uint32_t>(b)));
         CHECK(std::memcmp(alone.raw(), together.rows(first, n).raw(), alone.bytes()) == 0);
       }
     }

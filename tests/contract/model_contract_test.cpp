@@ -27,7 +27,8 @@ std::vector<Case> cases() {
     for (const char* norm : {"layer_norm", "batch_norm"})
       for (const char* position : {"pre", "post"})
         out.push_back({fmt::format("{} {} {}", v.name, norm, position),
-                       {fmt::format("model.attention.type={}", v.name), fmt::format("model.norm.type={}", norm), fmt::format("model.norm.position={}", position)},
+                       {fmt::format("model.attention.type={}", v.name), fmt::format("model.norm.type={}", norm),
+                        fmt::format("model.norm.position={}", position)},
                        std::string_view(norm) == "batch_norm"});
   return out;
 }
@@ -109,10 +110,13 @@ TEST_CASE("micro-batches give the gradient of one batch, but for BatchNorm's sta
   for (const Case& c : cases()) {
     const auto model = make(c, Dtype::f64, d, {"model.norm.freeze=true"});
     const Gradients whole = gradients(*model, device.on, Dtype::f64, {token_batch(d, lengths)});
-    const Gradients parts = gradients(*model, device.on, Dtype::f64, {token_batch(d, {3, 5}), token_batch(d, {1, 7, 2}, 2), token_batch(d, {6}, 5)});
+    const Gradients parts =
+        gradients(*model, device.on, Dtype::f64, {token_batch(d, {3, 5}), token_batch(d, {1, 7, 2}, 2), token_batch(d, {6}, 5)});
     INFO(c.name);
     CHECK(std::abs(whole.loss - parts.loss) <= 1e-10 * std::abs(whole.loss));
-    for (size_t i = 0; i < whole.values.size(); ++i) CHECK(relative_error(Matrix(parts.values[i].reshaped({parts.values[i].count()})), Matrix(whole.values[i].reshaped({whole.values[i].count()}))) <= 1e-10);
+    for (size_t i = 0; i < whole.values.size(); ++i)
+      CHECK(relative_error(Matrix(parts.values[i].reshaped({parts.values[i].count()})),
+                           Matrix(whole.values[i].reshaped({whole.values[i].count()}))) <= 1e-10);
   }
 }
 
@@ -145,7 +149,8 @@ TEST_CASE("loss and gradients are the same bytes for 1, 2, 3 and 8 threads", "[m
     const Gradients expected = gradients(*model, {Device::cpu, &one}, Dtype::f32, {token_batch(d, lengths)});
     for (const int n : {2, 3, 8}) {
       ThreadPool pool(n);
-      for (int repeat = 0; repeat < 2; ++repeat) {
+      // More than once, and on a busy machine until a second thread has had a share.
+      for (int repeat = 0; repeat < 2 || (pool.threads_that_worked() < 2 && repeat < 200); ++repeat) {
         INFO(c.name << " with " << n << " threads");
         CHECK(same_bytes(expected, gradients(*model, {Device::cpu, &pool}, Dtype::f32, {token_batch(d, lengths)})));
       }
@@ -164,6 +169,8 @@ TEST_CASE("cpu agrees with reference in double", "[model]") {
     const Gradients b = gradients(*fast, {Device::cpu, &pool}, Dtype::f32, {token_batch(d, lengths)});
     INFO(c.name);
     CHECK(std::abs(a.loss - b.loss) <= 1e-5 * std::abs(a.loss));
-    for (size_t i = 0; i < a.values.size(); ++i) CHECK(relative_error(Matrix(b.values[i].reshaped({b.values[i].count()})), Matrix(a.values[i].reshaped({a.values[i].count()})), 1e-2) <= 3e-4);
+    for (size_t i = 0; i < a.values.size(); ++i)
+      CHECK(relative_error(Matrix(b.values[i].reshaped({b.values[i].count()})), Matrix(a.values[i].reshaped({a.values[i].count()})),
+                           1e-2) <= 3e-4);
   }
 }

@@ -36,7 +36,7 @@ VALUES = {
     "schedule.min_lr": (0, 1),
     "averaging.decay": (0, 0.9),
     "averaging.from": (0, 100),
-    "train.duration": ("1", "1s", "[1, 5ep]"),
+    "train.duration": ("1", "0.02s", "[1, 5ep]"),
     "checkpoint.best": ("none", "valid/loss", "valid/rmse"),
     "tokenizer.type": ("byte", "character", "whitespace", "word"),
     "data.class_weights": ("none", "balanced"),
@@ -56,7 +56,7 @@ def forbidden(c):
         (c["model.norm.freeze"] == "true" and c["model.norm.freeze_from"] > 0, ("model.norm.freeze", "model.norm.freeze_from")),
         (c["train.precision"] == "fp64" and c["device.type"] == "cpu", ("train.precision", "device.type")),
         (c["schedule.min_lr"] > 0, ("schedule.min_lr", "optim.lr")),
-        (c["train.duration"] == "1s" and c["schedule.type"] in ("linear", "cosine", "one_cycle"), ("schedule.type", "train.duration")),
+        (c["train.duration"] == "0.02s" and c["schedule.type"] in ("linear", "cosine", "one_cycle"), ("schedule.type", "train.duration")),
         (c["checkpoint.best"] == "valid/rmse", ("checkpoint.best",)),
     )
     return next((keys for broken, keys in rules if broken), None)

@@ -120,4 +120,4 @@ def sizes(work):
 with Workplace() as work:
     for part in (labels, numbers, tokens, text, repeated, sizes):
         part(work)
-finish(150)
+finish(250)

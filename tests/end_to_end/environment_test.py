@@ -9,7 +9,7 @@ import time
 
 from support import BINARY, CONFIG, Workplace, check, finish
 
-LONG = ["train.duration=2000", "checkpoint.every=1000", "eval.every=1000", "log.every=500", "device.threads=1", "model.layers=1"]
+LONG = ["train.duration=8000", "checkpoint.every=1000", "eval.every=1000", "log.every=500", "device.threads=1", "model.layers=1"]
 
 
 def surroundings(work):
@@ -61,7 +61,8 @@ def start(work, run, *words, **options):
     while process.poll() is None and not os.path.exists(work.file(run, "run.json")) and time.time() < end:
         time.sleep(0.002)
     time.sleep(0.05)
-    check(process.poll() is None, f"{run}: ended too early: {process.communicate()[1]}")
+    ended = process.poll() is not None
+    check(not ended, f"{run}: ended too early: {process.communicate()[1] if ended else ''}")
     return process
 
 
@@ -131,4 +132,4 @@ with Workplace() as work:
     check("duration: 12" in CONFIG, "the short run has 12 updates")
     for part in (surroundings, signals, streams, one_winner, threads):
         part(work)
-finish(60)
+finish(70)

@@ -248,4 +248,4 @@ def ignored_targets(work):
 with Workplace() as work:
     for part in (durations, retention, continued_state, shapes, lengths, groups, ignored_targets):
         part(work)
-finish(150)
+finish(440)

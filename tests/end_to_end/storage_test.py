@@ -10,7 +10,7 @@ import h5py
 
 from support import BINARY, Workplace, check, edit_checkpoint, finish
 
-MAY_CHANGE = ("train.duration", "log.", "eval.every", "eval.batch_size", "checkpoint.every", "checkpoint.keep_last", "device.")
+MAY_CHANGE = ("train.duration", "log.", "eval.every", "checkpoint.every", "checkpoint.keep_last", "device.")
 
 
 def whole(work, run, file):
@@ -173,4 +173,4 @@ def used_directory(work):
 with Workplace() as work:
     for part in (disk_full, edited, changed_config, used_directory):
         part(work)
-finish(120)
+finish(300)

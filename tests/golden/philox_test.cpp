@@ -48,7 +48,8 @@ TEST_CASE("the order of the data is the known one", "[golden]") {
   REQUIRE(orders.size() >= 6);
   for (const Json& o : orders) {
     INFO(o.dump());
-    const KeyedPermutation order(random_key(o["seed"].get<uint64_t>(), "order", "data"), o["epoch"].get<uint32_t>(), o["n"].get<uint64_t>());
+    const KeyedPermutation order(random_key(o["seed"].get<uint64_t>(), "order", "data"), o["epoch"].get<uint32_t>(),
+                                 o["n"].get<uint64_t>());
     for (size_t i = 0; i < o["first"].size(); ++i) CHECK(order(i) == o["first"][i].get<uint64_t>());
   }
 }

@@ -7,7 +7,8 @@ namespace tapeformer::test {
 
 models::ModelSettings model_settings(const std::vector<std::string>& overrides) {
   const std::string text =
-      "model: {dim: 8, layers: 2, dropout: 0.1, feed_forward: {dim: 12, dropout: 0.1}, attention: {heads: 2, local: {left: 3, right: 2, block: 4}}}\n";
+      "model: {dim: 8, layers: 2, dropout: 0.1, feed_forward: {dim: 12, dropout: 0.1}, attention: {heads: 2, local: {left: 3, right: 2, "
+      "block: 4}}}\n";
   config::Document document = config::Document::from_text(text, "test.yaml", overrides);
   models::ModelSettings settings = models::read_model_settings(document.root());
   document.finish();
@@ -33,7 +34,8 @@ data::Batch token_batch(const data::Description& d, const std::vector<int32_t>& 
     data::Sample s;
     for (int32_t i = 0; i < lengths[b]; ++i) {
       s.tokens.push_back(static_cast<int32_t>(draw.word(static_cast<uint32_t>(i), 0) % 7));
-      if (d.task == data::Task::tagging) s.tags.push_back(i % 4 == 3 ? -100 : static_cast<int32_t>(draw.word(static_cast<uint32_t>(i), 1) % 3));
+      if (d.task == data::Task::tagging)
+        s.tags.push_back(i % 4 == 3 ? -100 : static_cast<int32_t>(draw.word(static_cast<uint32_t>(i), 1) % 3));
     }
     if (d.task == data::Task::classification) s.label = static_cast<int32_t>(id % 3);
     if (d.task == data::Task::regression) s.target = {static_cast<float>(draw.gaussian(0, 4)), static_cast<float>(draw.gaussian(0, 5))};

@@ -9,7 +9,6 @@
 
 #include "framework/core/buffer.h"
 #include "framework/core/error.h"
-#include "framework/kernels/cpu/target.h"
 
 namespace tapeformer::kernels::cpu {
 namespace {
@@ -68,19 +67,17 @@ dnnl::matmul::primitive_desc describe(const Memory::desc& x, const Memory::desc&
 
 Memory bound(const Memory::desc& d, const float* data) { return Memory(d, engine(), const_cast<float*>(data)); }
 
-// oneDNN against our register blocks, GFLOP/s of one thread over 1,920 rows, packing of w included, forward / gradient of the input; two
-// cores of an Intel Xeon with AVX-512 and 2 MiB of second-level cache, oneDNN 2.6.3, 2026-11-29, best of 3, the machine not quite idle:
-//   K x N         ours        oneDNN, blocks of 96   of 192
-//   512 x 512      98 / 103      117 / 118          118 / 141
-//   512 x 2048    142 / 137      138 / 145          146 / 125
-//   2048 x 512    144 / 142      149 / 112          152 / 121
-//   768 x 768     134 / 141      149 / 130          149 / 153
-//   768 x 3072    138 / 137      123 / 124          142 / 122
-//   3072 x 768    133 / 132      148 /  78          147 /  71
-//   1024 x 1024   137 / 138      133 / 146          152 / 151
-//   1024 x 4096   130 / 127      138 / 136          140 / 138
-// Blocks of 48 were slower than ours. On AVX2 ours are the faster ones nearly everywhere.
-constexpr OnednnShape faster[] = {{768, 768, 192}, {1024, 1024, 192}, {1024, 4096, 192}};
+// The one product of q, k and v of a wide layer, and the gradient of its input. oneDNN against our register blocks, GFLOP/s of processor
+// time of one thread, packing of w included, best of 25; Intel Xeon, AVX-512, 2 MiB of second-level cache, oneDNN 2.6.3, 2026-11-29, 960
+// rows, machine not idle:
+//   K x N          ours   oneDNN, blocks of 192
+//   768 x 2304     125    138
+//   2304 x 768     118    137
+//   1024 x 3072    116    127
+//   3072 x 1024    118    128
+// Other products of 512 to 4096 gained 0 to 10 % too, but are made inside the fused half-layers or, in heads, for so few rows that a block
+// filled with zeros costs more. Blocks of 48 were slower than ours, blocks of 480 no faster. On AVX2 ours are faster nearly everywhere.
+constexpr OnednnShape faster[] = {{768, 2304, 192}, {2304, 768, 192}, {1024, 3072, 192}, {3072, 1024, 192}};
 
 constexpr size_t line = 16;  // floats of a cache line
 size_t whole_lines(size_t floats) { return (floats + line - 1) / line * line; }
@@ -90,7 +87,12 @@ size_t whole_lines(size_t floats) { return (floats + line - 1) / line * line; }
 std::span<const OnednnShape> onednn_shapes() { return faster; }
 
 int64_t onednn_rows(int64_t K, int64_t N) {
-  if (target_name() != "AVX-512" || !OneThread::works()) return 0;
+  // Asked of oneDNN: Highway, asked for its targets, also chooses among them anew.
+  static const bool measured = [] {
+    const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) == avx512 && OneThread::works();
+  }();
+  if (!measured) return 0;
   for (const OnednnShape& s : faster)
     if (s.K == K && s.N == N) return s.rows;
   return 0;
@@ -154,10 +156,11 @@ void OnednnProduct::multiply(View<const float> x, View<float> y, Write write, fl
   const bool direct = x.rows == s.rows && y.stride == s.N && write == Write::overwrite;
   float* const out = direct ? y.data : y_block;
   dnnl::stream stream(engine());
-  std::unordered_map<int, Memory> arguments = {{DNNL_ARG_SRC, bound(s.x_desc, left)},
-                                               {DNNL_ARG_WEIGHTS, bound(s.description.weights_desc(), reinterpret_cast<const float*>(s.w.get()))},
-                                               {DNNL_ARG_DST, bound(s.y_desc, out)},
-                                               {DNNL_ARG_SCRATCHPAD, bound(s.description.scratchpad_desc(), memory)}};
+  std::unordered_map<int, Memory> arguments = {
+      {DNNL_ARG_SRC, bound(s.x_desc, left)},
+      {DNNL_ARG_WEIGHTS, bound(s.description.weights_desc(), reinterpret_cast<const float*>(s.w.get()))},
+      {DNNL_ARG_DST, bound(s.y_desc, out)},
+      {DNNL_ARG_SCRATCHPAD, bound(s.description.scratchpad_desc(), memory)}};
   if (s.bias) arguments.emplace(DNNL_ARG_BIAS, bound(s.bias_desc, s.bias));
   s.primitive.execute(stream, arguments);
   stream.wait();

@@ -24,7 +24,8 @@ TEST_CASE("dropout of probabilities is refused and both keys are named", "[linea
 
 TEST_CASE("the implied weights are positive and sum to one up to epsilon", "[linear]") {
   const models::ModelSettings s = model_settings({"model.attention.type=linear"});
-  const auto a = models::attention_variants()[s.attention[0]].make({}, "a", {.dim = 8, .heads = 2, .max_length = 10}, s.own_settings[s.attention[0]].get());
+  const auto a = models::attention_variants()[s.attention[0]].make({}, "a", {.dim = 8, .heads = 2, .max_length = 10},
+                                                                   s.own_settings[s.attention[0]].get());
   const Matrix q(random_tensor(Dtype::f64, {9, 4}, 1)), k(random_tensor(Dtype::f64, {9, 4}, 2, 3, -8));
   const std::vector<double> w = a->dense_weights(9, 4, q.values, k.values);
   REQUIRE(w.size() == 81);

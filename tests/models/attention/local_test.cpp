@@ -52,7 +52,8 @@ TEST_CASE("a window or a block that covers the sequence is full attention", "[lo
   const auto full = make({"model.attention.type=full"});
   for (const int n : {1, 2, 7, 64, 65, 130})
     for (const auto& overrides : std::vector<std::vector<std::string>>{
-             {"model.attention.type=local", fmt::format("model.attention.local.left={}", n - 1), fmt::format("model.attention.local.right={}", n - 1)},
+             {"model.attention.type=local", fmt::format("model.attention.local.left={}", n - 1),
+              fmt::format("model.attention.local.right={}", n - 1)},
              {"model.attention.type=local", "model.attention.local.form=blocked", fmt::format("model.attention.local.block={}", n)}}) {
       const auto local = make(overrides);
       const Packing packing({n}, {0});
