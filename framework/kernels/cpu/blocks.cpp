@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t register_rows = 12;        // a multiple of the rows of every instruction set's register block
 constexpr int64_t packed_alone = 12 * 1024;  // elements below which a second thread costs more than it saves
+constexpr int64_t large_part = 4 << 20;      // bytes of partial sums that don't stay in the second cache level
+constexpr int64_t tall_block = 264;          // rows that pay for fetching such sums again
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -32,9 +34,15 @@ int64_t block_rows(int64_t total, int64_t row_bytes) {
 
 int64_t pass_rows(int64_t columns) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns)); }
 
+// An even number of them, so that two threads end together.
 int64_t segment_rows(int64_t total, int64_t part_bytes) {
-  const int64_t least = part_bytes <= (1 << 19) ? 96 : 480;
-  return part_size(total, std::clamp(total / 8, least, int64_t{1152}));
+  const int64_t least = part_bytes <= (1 << 19) ? 96 : part_bytes <= large_part ? 480 : 512;
+  const int64_t segments = divide_up(std::max<int64_t>(1, total), std::clamp(total / 8, least, int64_t{1152}));
+  return part_size(total, divide_up(std::max<int64_t>(1, total), segments + (segments > 1 ? segments % 2 : 0)));
+}
+
+int64_t segment_block_rows(int64_t total, int64_t segment, int64_t part_bytes, int64_t row_bytes) {
+  return part_size(segment, part_bytes > large_part ? tall_block : block_rows(total, row_bytes));
 }
 
 Storage pack(const Execution& on, std::span<Operand> operands) {

@@ -31,6 +31,8 @@ int64_t block_rows(int64_t total, int64_t row_bytes);
 int64_t pass_rows(int64_t columns);
 // Rows of a segment when its task keeps partial sums of `part_bytes`.
 int64_t segment_rows(int64_t total, int64_t part_bytes);
+// Rows of a block within a segment: more where the partial sums have to come from memory again for each block.
+int64_t segment_block_rows(int64_t total, int64_t segment, int64_t part_bytes, int64_t row_bytes);
 
 // A right operand [K x N] to be packed: w[K,N], or w[N,K] when transposed. `data` is set by pack(); the storage is the returned one.
 struct Operand {
@@ -60,7 +62,8 @@ void add_parts(const Execution& on, const float* part, size_t part_size, int64_t
 template <class Body>
 Storage run_segments(const Execution& on, int64_t rows, size_t part_floats, size_t scratch_floats_a_row, const Body& body) {
   const int64_t segment = segment_rows(rows, static_cast<int64_t>(part_floats * sizeof(float)));
-  const int64_t block = part_size(segment, block_rows(rows, static_cast<int64_t>(scratch_floats_a_row * sizeof(float))));
+  const int64_t block = segment_block_rows(rows, segment, static_cast<int64_t>(part_floats * sizeof(float)),
+                                           static_cast<int64_t>(scratch_floats_a_row * sizeof(float)));
   Storage parts = allocate(static_cast<size_t>((rows + segment - 1) / segment) * part_floats * sizeof(float));
   parallel_blocks(*on.threads, rows, segment, [&](int64_t first, int64_t last) {
     float* part = reinterpret_cast<float*>(parts.get()) + static_cast<size_t>(first / segment) * part_floats;
