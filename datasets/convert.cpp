@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes any data set in the layout "seq-dataset" 1.
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 
-#include <charconv>
-#include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <vector>
 
 #include "datasets/seq_dataset.h"
 #include "framework/core/error.h"
-#include "framework/core/log.h"
+#include "framework/core/host.h"
 #include "framework/core/version.h"
 #include "framework/io/durable_file.h"
 #include "framework/io/hdf5.h"
@@ -88,18 +85,6 @@ std::vector<std::string> raw_feature_names(const data::Description& d) {
   return names;
 }
 
-// Now, or the time that SOURCE_DATE_EPOCH says, so that a file can be made again byte by byte.
-std::string time_of_writing() {
-  std::time_t now = std::time(nullptr);
-  if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) {
-    const std::string_view text = epoch;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), now);
-    if (error != std::errc() || end != text.data() + text.size())
-      fail(ExitCode::usage, "SOURCE_DATE_EPOCH is '{}'; whole seconds since 1970 are expected", printable(text));
-  }
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
-}
-
 }  // namespace
 
 void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress) {
@@ -110,7 +95,7 @@ void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& 
   file.write_attribute("/", "encoding-version", std::string("1.0"));
   file.write_attribute("/", "task", std::string(tasks[static_cast<int>(d.task)]));
   file.write_attribute("/", "creator", std::string("tapeformer " TAPEFORMER_VERSION));
-  file.write_attribute("/", "created", time_of_writing());
+  file.write_attribute("/", "created", creation_time());
   file.write_attribute("/", "source_fingerprint", d.fingerprint);
   file.write_attribute("/", "vocab_size", d.vocab_size);
   file.write_attribute("/", "max_length", d.max_length);

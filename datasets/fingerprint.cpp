@@ -6,13 +6,12 @@
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <filesystem>
-#include <memory>
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/io/content_hash.h"
 #include "framework/io/file_system.h"
 
 namespace tapeformer::datasets {
@@ -20,17 +19,7 @@ namespace {
 
 constexpr uint64_t piece = uint64_t{1} << 20, whole_up_to = uint64_t{1} << 30, pieces = 64;
 
-struct Hash {
-  Hash() : state(XXH3_createState(), XXH3_freeState) { XXH3_128bits_reset(state.get()); }
-  void add(std::string_view bytes) { XXH3_128bits_update(state.get(), bytes.data(), bytes.size()); }
-  std::string text() const {
-    const XXH128_hash_t h = XXH3_128bits_digest(state.get());
-    return fmt::format("{:016x}{:016x}", h.high64, h.low64);
-  }
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state;
-};
-
-void add_file(Hash& hash, const std::string& path) {
+void add_file(io::ContentHash& hash, const std::string& path) {
   io::OpenFile file(io::file_system(), path, O_RDONLY, 0, ExitCode::data);
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
@@ -68,7 +57,7 @@ std::string source_text(const Source& s) {
 }  // namespace
 
 std::string fingerprint(const DataSettings& d, const OpenOptions& options) {
-  Hash hash;
+  io::ContentHash hash;
   hash.add(settings_text(d));
   for (const data::Part part : options.parts) {
     const Source& source = d.source(part);

@@ -5,28 +5,15 @@
 
 #include <unistd.h>
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/host.h"
 #include "framework/core/version.h"
+#include "framework/io/sha256.h"
+#include "framework/train/build_commit.h"
 
 namespace tapeformer::tools {
 namespace {
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 std::string quoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,") == std::string::npos)
@@ -64,6 +51,12 @@ void write_resumed_files(const train::RunDirectory& run, const config::Document&
   run.append("overrides.txt", fmt::format("{}\n", fmt::join(overrides, "\n")));
 }
 
+std::string config_digest(const config::Document& document) {
+  std::string text;
+  for (const auto& [key, value] : document.values()) text += fmt::format("{}: {}\n", key, value);
+  return io::sha256(text);
+}
+
 int64_t parameters_of(train::Trainer& trainer) {
   int64_t n = 0;
   for (const Parameter* p : trainer.model_state().parameters) n += p->value.count();
@@ -95,6 +88,7 @@ void RunStatus::write(const std::string& status, ExitCode code, const std::strin
                            {"host", host_name()},
                            {"pid", getpid()},
                            {"version", TAPEFORMER_VERSION},
+                           {"git_commit", train::build_commit()},
                            {"started", started_},
                            {"updated", utc_now()},
                            {"step", s.step},

@@ -158,6 +158,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   const RunStatus status(run, command.arguments, trainer);
   if (trainer.total_updates())
     command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step,
+                          .config_sha256 = config_digest(document),
                      parameters_of(trainer));
   try {
     const ExitCode code = trainer.run();

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "framework/core/log.h"
+#include "framework/io/content_hash.h"
 #include "framework/io/durable_file.h"
 
 namespace tapeformer::io {
@@ -20,19 +21,11 @@ constexpr std::string_view word = "tapeformer-checkpoint ";
 constexpr int newest_format = 1;
 constexpr uint64_t largest_file = uint64_t{64} << 30;
 constexpr int deepest = 16;
-
-using Hasher = std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)>;
-
-Hasher make_hasher() {
-  Hasher hasher(XXH3_createState(), XXH3_freeState);
-  if (hasher == nullptr) throw std::bad_alloc();
-  XXH3_128bits_reset(hasher.get());
-  return hasher;
-}
+constexpr const char* hash_attribute = "xxh64";
 
 // The whole block as text, so that `head -3` shows it: any changed byte in it is found by comparing.
-std::string block_text(uint64_t length, XXH128_hash_t hash) {
-  std::string block = fmt::format("{}{}\nlength {}\nxxh3-128 {:016x}{:016x}\n", word, newest_format, length, hash.high64, hash.low64);
+std::string block_text(uint64_t length, const ContentHash& hash) {
+  std::string block = fmt::format("{}{}\nlength {}\nxxh3-128 {}\n", word, newest_format, length, hash.text());
   block.resize(block_bytes - 1, ' ');
   return block + "\n";
 }
@@ -67,16 +60,16 @@ std::string scan(OpenFile& file, const Take& take) {
   block.resize(file.read(block.data(), block.size()));
   if (std::string fault = fault_of_block(block, length); !fault.empty()) return fault;
   if (length > largest_file) return fmt::format("has {} bytes; at most {} are read", length, largest_file);
-  const Hasher hasher = make_hasher();
+  ContentHash hash;
   std::string piece(size_t{1} << 20, '\0');
   for (uint64_t left = length - block_bytes; left > 0;) {
     const size_t got = file.read(piece.data(), std::min<uint64_t>(piece.size(), left));
     if (got == 0) return "was cut while it was read";
     take(std::string_view(piece.data(), got), length - block_bytes);
-    XXH3_128bits_update(hasher.get(), piece.data(), got);
+    hash.add({piece.data(), got});
     left -= got;
   }
-  if (block != block_text(length, XXH3_128bits_digest(hasher.get()))) return "is damaged: its XXH3-128 is not the one it was written with";
+  if (block != block_text(length, hash)) return "is damaged: its XXH3-128 is not the one it was written with";
   return {};
 }
 
@@ -93,6 +86,22 @@ void read_dataset(const Hdf5Dataset& dataset, Checkpoint& checkpoint) {
   else checkpoint.lists.emplace(dataset.path(), dataset.texts());
 }
 
+uint64_t hash_of(const Tensor& tensor) { return XXH64(tensor.raw(), tensor.bytes(), 0); }
+
+// A tensor that carries its hash must have it; files of before there were hashes have none.
+void check_tensor(const std::string& path, const std::string& name, Checkpoint& checkpoint) {
+  const auto tensor = checkpoint.tensors.find(path);
+  const auto attributes = checkpoint.attributes.find(path);
+  if (tensor == checkpoint.tensors.end() || attributes == checkpoint.attributes.end()) return;
+  const auto hash = attributes->second.find(hash_attribute);
+  if (hash == attributes->second.end()) return;
+  const auto* written = std::get_if<uint64_t>(&hash->second);
+  if (written == nullptr || *written != hash_of(tensor->second))
+    fail(ExitCode::checkpoint, "{}: the tensor {} is not the one that was written: its xxh64 differs", printable(name), printable(path));
+  attributes->second.erase(hash);
+  if (attributes->second.empty()) checkpoint.attributes.erase(attributes);
+}
+
 void read_group(const Hdf5File& file, const std::string& group, int depth, const std::string& name, Checkpoint& checkpoint) {
   if (depth > deepest) fail(ExitCode::checkpoint, "{}: groups nested deeper than {}", printable(name), deepest);
   read_attributes(file, group, checkpoint);
@@ -103,6 +112,7 @@ void read_group(const Hdf5File& file, const std::string& group, int depth, const
     } else if (child.kind == Hdf5File::ChildKind::dataset) {
       read_dataset(file.dataset(path), checkpoint);
       read_attributes(file, path, checkpoint);
+      check_tensor(path, name, checkpoint);
     } else {
       fail(ExitCode::checkpoint, "{}: {} is neither a group nor a data set", printable(name), printable(path));
     }
@@ -111,7 +121,10 @@ void read_group(const Hdf5File& file, const std::string& group, int depth, const
 
 std::string image_of(const Checkpoint& checkpoint, const std::string& name) {
   Hdf5File file = Hdf5File::create_image(name);
-  for (const auto& [path, tensor] : checkpoint.tensors) file.write(path, tensor);
+  for (const auto& [path, tensor] : checkpoint.tensors) {
+    file.write(path, tensor);
+    file.write_attribute(path, hash_attribute, hash_of(tensor));
+  }
   for (const auto& [path, text] : checkpoint.texts) file.write_text(path, text);
   for (const auto& [path, list] : checkpoint.lists) file.write_texts(path, list);
   for (const auto& [path, attributes] : checkpoint.attributes)
@@ -123,7 +136,9 @@ std::string image_of(const Checkpoint& checkpoint, const std::string& name) {
 
 void write_checkpoint(const std::filesystem::path& file, const Checkpoint& checkpoint, const FileSystem& system) try {
   const std::string image = image_of(checkpoint, file.string());
-  const std::string block = block_text(block_bytes + image.size(), XXH3_128bits(image.data(), image.size()));
+  ContentHash hash;
+  hash.add(image);
+  const std::string block = block_text(block_bytes + image.size(), hash);
   replace_file(file, {block, image}, system);
 } catch (const std::bad_alloc&) {
   fail(ExitCode::resource, "{}: no memory left to write the checkpoint", printable(file.string()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint as named tensors, texts and attributes in one HDF5 file behind a 512-byte user block: the line `tapeformer-checkpoint 1`,
-// the file's length and the XXH3-128 of everything after the block. It is written aside, synced, renamed into place and read back.
+// the file's length and the XXH3-128 of everything after the block. It is written aside, synced, renamed into place and read back. Each
+// tensor's data set has the attribute xxh64, of its bytes in the file's order, so that a changed one is named.
 #pragma once
 #include <cstdint>
 #include <filesystem>

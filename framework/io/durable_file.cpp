@@ -6,74 +6,105 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <random>
+#include <string>
 #include <system_error>
 
 #include "framework/core/log.h"
+#include "framework/io/content_hash.h"
 
 namespace tapeformer::io {
 namespace {
 
 constexpr ExitCode code = ExitCode::resource;
+constexpr size_t beginning = 512;  // bytes that are read again under the final name
 
-// Removes the temporary file unless it has got its final name.
-class Temporary {
- public:
-  Temporary(const FileSystem& system, std::filesystem::path path) : system_(system), path_(std::move(path)) {}
-  ~Temporary() {
-    if (!published_) system_.unlink(path_.c_str());
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  void publish(const std::filesystem::path& file) {
-    if (system_.rename(path_.c_str(), file.c_str()) != 0) {
-      const int reason = errno;
-      fail(code, "rename of {} to {} failed: {}", printable(path_.string()), printable(file.string()),
-           std::generic_category().message(reason));
-    }
-    published_ = true;
-  }
-  const std::filesystem::path& path() const { return path_; }
+std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
- private:
-  const FileSystem& system_;
-  std::filesystem::path path_;
-  bool published_ = false;
-};
-
-// At most `limit` bytes of the file against the parts.
-void check_contents(const FileSystem& system, const std::filesystem::path& file, const std::vector<std::string_view>& parts, size_t limit) {
+// The first bytes of a file, at most `limit`, and the hash of them.
+std::string hash_of_file(const FileSystem& system, const std::filesystem::path& file, uint64_t limit) {
   OpenFile input(system, file, O_RDONLY, 0, code);
-  std::vector<char> bytes(std::min(limit, size_t{1} << 20));
-  for (std::string_view part : parts)
-    while (limit > 0 && !part.empty()) {
-      const size_t wanted = std::min({bytes.size(), part.size(), limit});
-      if (input.read(bytes.data(), wanted) != wanted || std::memcmp(bytes.data(), part.data(), wanted) != 0)
-        fail(code, "{} does not read back as it was written; check the disk", printable(file.string()));
-      limit -= wanted;
-      part.remove_prefix(wanted);
-    }
+  std::string bytes(std::min<uint64_t>(limit, uint64_t{1} << 20), '\0');
+  ContentHash hash;
+  while (limit > 0) {
+    const size_t got = input.read(bytes.data(), std::min<uint64_t>(bytes.size(), limit));
+    if (got == 0) break;
+    hash.add({bytes.data(), got});
+    limit -= got;
+  }
+  return hash.text();
+}
+
+void check_contents(const FileSystem& system, const std::filesystem::path& file, uint64_t bytes, const std::string& hash) {
+  if (hash_of_file(system, file, bytes) != hash)
+    fail(code, "{} does not read back as it was written; check the disk", printable(file.string()));
 }
 
 }  // namespace
 
-void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  OpenFile directory(system, folder, O_RDONLY | O_DIRECTORY, 0, code);
-  OpenFile output(system, file.string() + fmt::format(".tmp-{:08x}", std::random_device{}()), O_WRONLY | O_CREAT | O_EXCL, 0666, code);
-  Temporary temporary(system, output.path());
-  for (const std::string_view part : parts) output.write(part);
-  output.sync();
-  output.close();
-  check_contents(system, temporary.path(), parts, SIZE_MAX);
-  temporary.publish(file);
-  try {
-    directory.sync();
-    check_contents(system, file, parts, 512);
-  } catch (const Error& e) {
-    fail(code, "{} is in place but {}", printable(file.string()), e.what());
+struct ReplacementFile::State {
+  State(std::filesystem::path name, const FileSystem& calls)
+      : system(calls),
+        file(std::move(name)),
+        directory(system, folder_of(file), O_RDONLY | O_DIRECTORY, 0, code),
+        output(system, file.string() + fmt::format(".tmp-{:08x}", std::random_device{}()), O_WRONLY | O_CREAT | O_EXCL, 0666, code) {}
+  ~State() {
+    if (!published) system.unlink(output.path().c_str());
   }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  void rename() {
+    if (system.rename(output.path().c_str(), file.c_str()) != 0) {
+      const int reason = errno;
+      fail(code, "rename of {} to {} failed: {}", printable(output.path().string()), printable(file.string()),
+           std::generic_category().message(reason));
+    }
+    published = true;
+  }
+
+  const FileSystem& system;
+  const std::filesystem::path file;
+  OpenFile directory, output;
+  ContentHash hash;
+  std::string first;  // bytes of the beginning
+  uint64_t written = 0;
+  bool published = false;
+};
+
+ReplacementFile::ReplacementFile(std::filesystem::path file, const FileSystem& system)
+    : state_(std::make_unique<State>(std::move(file), system)) {}
+ReplacementFile::~ReplacementFile() = default;
+
+const std::filesystem::path& ReplacementFile::temporary() const { return state_->output.path(); }
+
+void ReplacementFile::write(std::string_view bytes) {
+  state_->output.write(bytes);
+  state_->hash.add(bytes);
+  state_->written += bytes.size();
+  if (state_->first.size() < beginning) state_->first += bytes.substr(0, beginning - state_->first.size());
+}
+
+void ReplacementFile::publish() {
+  State& s = *state_;
+  s.output.sync();
+  s.output.close();
+  check_contents(s.system, temporary(), s.written, s.hash.text());
+  s.rename();
+  try {
+    s.directory.sync();
+    ContentHash first;
+    first.add(s.first);
+    check_contents(s.system, s.file, s.first.size(), first.text());
+  } catch (const Error& e) {
+    fail(code, "{} is in place but {}", printable(s.file.string()), e.what());
+  }
+}
+
+void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system) {
+  ReplacementFile replacement(file, system);
+  for (const std::string_view part : parts) replacement.write(part);
+  replacement.publish();
 }
 
 }  // namespace tapeformer::io

@@ -2,6 +2,7 @@
 // Replacing a file so that a crash at any moment leaves the old contents or the new, never a mixture.
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -9,9 +10,29 @@
 
 namespace tapeformer::io {
 
-// Writes the parts one behind the other to FILE.tmp-<random> in the same directory, syncs and reads it back, renames it to FILE, syncs the
-// directory and reads the beginning of FILE. Error(resource) on any failure; up to the rename the old file is untouched and the temporary
-// one is removed, after it (the message says "in place but") the new file is whole, but might not outlive a power cut.
+// A new file that gets its name when it is complete. Every failure is Error(resource); up to the rename the old file is untouched and the
+// temporary one is removed with this object, after it (the message says "in place but") the new file is whole, but might not outlive a
+// power cut.
+class ReplacementFile {
+ public:
+  // Makes FILE.tmp-<random> in the same directory.
+  explicit ReplacementFile(std::filesystem::path file, const FileSystem& system = file_system());
+  ~ReplacementFile();
+  ReplacementFile(const ReplacementFile&) = delete;
+  ReplacementFile& operator=(const ReplacementFile&) = delete;
+
+  // For a library that writes it by its name, in place of write().
+  const std::filesystem::path& temporary() const;
+  void write(std::string_view bytes);
+  // Syncs, reads back what write() was given, renames, syncs the directory and reads the beginning of the file.
+  void publish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Writes the parts one behind the other.
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system = file_system());
 
 }  // namespace tapeformer::io

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "framework/core/error.h"
+#include "framework/core/host.h"
 #include "framework/core/log.h"
 #include "framework/io/file_system.h"
 
@@ -84,11 +85,6 @@ void append_record(std::string& out, std::string_view payload) {
   append_bytes(out, masked_crc(length));
   out += payload;
   append_bytes(out, masked_crc(payload));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
 }
 
 }  // namespace

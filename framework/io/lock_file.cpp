@@ -5,13 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "framework/core/error.h"
+#include "framework/core/host.h"
 #include "framework/core/log.h"
 
 namespace tapeformer::io {
@@ -28,9 +28,7 @@ std::string text_of(int descriptor) {
 }
 
 std::string own_text(std::string_view command) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("host {}, process {}, {}\n", host.data(), ::getpid(), printable(command)).substr(0, longest_text);
+  return fmt::format("host {}, process {}, {}\n", host_name(), ::getpid(), printable(command)).substr(0, longest_text);
 }
 
 // True when taken, false when the file system has no locks.

@@ -8,8 +8,10 @@
 #include <cmath>
 #include <set>
 
+#include "framework/core/host.h"
 #include "framework/core/version.h"
 #include "framework/data/description_json.h"
+#include "framework/train/build_commit.h"
 
 namespace tapeformer::train {
 namespace {
@@ -127,6 +129,10 @@ io::Checkpoint to_checkpoint(const RunParts& run) {
                        {"encoding-version", std::string("1")},
                        {"creator", std::string("tapeformer")},
                        {"creator_version", std::string(TAPEFORMER_VERSION)},
+                       {"git_commit", build_commit()},
+                       {"created", creation_time()},
+                       {"config_sha256", run.config_sha256},
+                       {"precision", run.precision},
                        {"step", s.step},
                        {"epoch", s.position.epoch},
                        {"samples_seen", s.samples_seen},

@@ -21,6 +21,7 @@ struct RunParts {
   RunState* state = nullptr;
   const data::Description* description = nullptr;
   std::string resolved_config, user_config, overrides;  // user_config: the bytes that the run was started with
+  std::string config_sha256, precision;                 // "fp32"
   uint64_t seed = 0;
 };
 

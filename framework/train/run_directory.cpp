@@ -4,11 +4,10 @@
 #include <fcntl.h>
 
 #include <charconv>
-#include <chrono>
-#include <ctime>
 #include <fstream>
 #include <sstream>
 
+#include "framework/core/host.h"
 #include "framework/io/durable_file.h"
 #include "framework/io/file_system.h"
 #include "framework/io/lock_file.h"
@@ -16,21 +15,6 @@
 namespace tapeformer::train {
 namespace fs = std::filesystem;
 namespace {
-
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  return text;
-}
-
-void make_directory(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", path.string(), error.message());
-}
 
 // True when there is anything but what a start that never got further leaves: the lock and an empty checkpoints directory.
 bool holds_files(const fs::path& path) {
@@ -49,7 +33,7 @@ void move(const fs::path& from, const fs::path& to) {
 }
 
 fs::path free_name(const fs::path& path) {
-  const std::string base = (path.has_filename() ? path : path.parent_path()).string() + ".old-" + time_stamp();
+  const std::string base = (path.has_filename() ? path : path.parent_path()).string() + ".old-" + utc_stamp();
   fs::path name = base;
   for (int i = 2; fs::exists(name); ++i) name = fmt::format("{}-{}", base, i);
   return name;

@@ -211,6 +211,8 @@ void Trainer::save() {
                      .description = &parts_.dataset.description(),
                      .resolved_config = parts_.resolved_config,
                      .user_config = parts_.user_config,
+                     .config_sha256 = parts_.config_sha256,
+                     .precision = parts_.settings.dtype == Dtype::f64 ? "fp64" : "fp32",
                      .overrides = parts_.overrides,
                      .seed = parts_.settings.seed};
   parts_.run.checkpoints().save(to_checkpoint(run), state_.step, parts_.settings.keep_last, state_.best_step);

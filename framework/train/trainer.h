@@ -21,7 +21,7 @@ struct TrainerParts {
   Log& log;
   ProgressWriter& progress;
   SignalWatch& signals;
-  std::string resolved_config, user_config, overrides;
+  std::string resolved_config, user_config, overrides, config_sha256;
   std::optional<std::chrono::steady_clock::time_point> deadline;  // of this sitting: saved by then, ExitCode::time_limit
 };
 

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 
-from support import Workplace, check, edit_checkpoint, finish
+from support import Workplace, check, edit_checkpoint, finish, hash_of
 
 STEPS = 12
 HARD = ["model.norm.type=batch_norm", "averaging.decay=0.9", "train.early_stopping.patience=50", "train.micro_batch_size=5", "checkpoint.every=1",
@@ -25,7 +25,9 @@ def resume_everywhere(work, name, overrides):
 
 
 def change_one_weight(h5):
-    h5["model/head.output.weight"][0, 0] += 1e-6
+    weight = h5["model/head.output.weight"]
+    weight[0, 0] += 1e-6
+    weight.attrs["xxh64"] = hash_of(weight)
 
 
 with Workplace() as work:

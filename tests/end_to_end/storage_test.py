@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full disks, limits of files, foreign and edited checkpoints, changed configs: the documented exit code, and what was good stays good."""
+import hashlib
+import json
 import os
 import re
 import resource
@@ -8,7 +10,7 @@ import subprocess
 
 import h5py
 
-from support import BINARY, Workplace, check, edit_checkpoint, finish
+from support import BINARY, Workplace, check, edit_checkpoint, finish, hash_of
 
 MAY_CHANGE = ("train.duration", "log.", "eval.every", "checkpoint.every", "checkpoint.keep_last", "device.")
 
@@ -110,11 +112,18 @@ def edited(work):
     # Text in a checkpoint is data.
     work.copy_as_killed("good", 8, "edited")
     file = work.file("edited", "checkpoints", "step-00000008.h5")
+    def weight(h5):
+        h5["model/head.output.bias"][0] += 1
+
+    def moment(h5):
+        h5["optimizer/exp_avg/head.output.bias"].attrs["xxh64"] = 7
+
     edit_checkpoint(file, lambda h5: h5.attrs.update({"creator": "$(touch touched)`touch touched`", "path": "../../touched"}))
     check(work.call("inspect", file).returncode == 0 and work.call("eval", file).returncode == 0, "an attribute of text")
     check(not os.path.exists(work.file("touched")), "text in a checkpoint was run")
 
 
+               "weight": (weight, "/model/head.output.bias"), "moment": (moment, "/optimizer/exp_avg/head.output.bias"),
 def changed_config(work):
     # K-11, B07: each key changed in turn. What may change is followed, everything else is refused by name; nothing is written then.
     explained = work.call("config", "explain").stdout
@@ -146,6 +155,36 @@ def changed_config(work):
     check(work.checkpoints("other")[-1] == "step-00000008.h5", "a refused resume wrote something")
     # D-10: the data are not those of the run any more.
     rows = work.read("train.tsv")
+def provenance(work):
+    # What a checkpoint says of where it comes from, and the hash of each tensor, against h5py, sha256 and xxhash.
+    values, path = {}, []
+    for line in work.read("good", "config.resolved.yaml").splitlines():
+        line = line.rsplit("  # from: ", 1)[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        key, _, value = line.strip().partition(":")
+        path[depth:] = [key]
+        if value.strip():
+            values[".".join(path)] = value.strip()
+    digest = hashlib.sha256("".join(f"{key}: {values[key]}\n" for key in sorted(values)).encode()).hexdigest()
+    work.copy_as_killed("good", 8, "later")
+    work.resume("later")
+    for run in ("good", "later"):
+        with h5py.File(work.file(run, "checkpoints", work.checkpoints(run)[-1]), "r") as h5:
+            check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", h5.attrs["created"]), f"created {h5.attrs['created']}")
+            check(re.fullmatch(r"[0-9a-f]{40}|unknown", h5.attrs["git_commit"]), f"git_commit {h5.attrs['git_commit']}")
+            check(h5.attrs["git_commit"] == json.loads(work.read(run, "run.json"))["git_commit"], "run.json says the same commit")
+            check(h5.attrs["config_sha256"] == digest, f"{run}: config_sha256 {h5.attrs['config_sha256']}, {digest} expected")
+            check(h5.attrs["precision"] == "fp32", f"precision {h5.attrs['precision']}")
+            tensors = [h5[group][name] for group in ("model", "buffers", "optimizer/exp_avg", "optimizer/exp_avg_sq") if group in h5 for name in h5[group]]
+            check(len(tensors) > 50, f"only {len(tensors)} tensors")
+            for tensor in tensors:
+                check(tensor.attrs["xxh64"] == hash_of(tensor) and tensor.attrs["xxh64"].dtype == "u8", f"xxh64 of {tensor.name}")
+    shutil.rmtree(work.file("later"))
+    done = work.call("train", "config.yaml", "-o", "dated", env={"SOURCE_DATE_EPOCH": "86400"})
+    with h5py.File(work.file("dated", "checkpoints", "step-00000012.h5"), "r") as h5:
+        check(done.returncode == 0 and h5.attrs["created"] == "1970-01-02T00:00:00Z", f"created {h5.attrs['created']} {done.stderr}")
+
+
     work.write("train.tsv", rows.replace("\t1\n", "\t2\n", 1))
     done = work.call("train", "--resume", "other")
     check(done.returncode == 3 and "fingerprint" in done.stderr, f"changed data: exit {done.returncode} {done.stderr}")
@@ -171,6 +210,6 @@ def used_directory(work):
 
 
 with Workplace() as work:
-    for part in (disk_full, edited, changed_config, used_directory):
+    for part in (disk_full, edited, provenance, changed_config, used_directory):
         part(work)
 finish(300)

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import h5py
+import numpy
 import xxhash
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -133,6 +134,10 @@ def edit_checkpoint(file, change):
     block = f"tapeformer-checkpoint 1\nlength {512 + len(body)}\nxxh3-128 {xxhash.xxh3_128(body).hexdigest()}\n".ljust(511) + "\n"
     with open(file, "wb") as out:
         out.write(block.encode() + body)
+
+
+def hash_of(dataset):
+    return numpy.uint64(xxhash.xxh64(dataset[()].tobytes()).intdigest())
 
 
 checks_made = 0
