@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/io/csv.h"
+#include "framework/io/durable_file.h"
 #include "framework/train/evaluator.h"
 #include "framework/train/run_directory.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
+#include "tools/predict_output.h"
 #include "tools/standard_output.h"
 
 namespace tapeformer::tools {
@@ -71,11 +73,42 @@ std::string text_of(const Trained& t, const train::Evaluation& e) {
   return text + aligned(rows);
 }
 
-// eval/<split>/ of the run the checkpoint belongs to.
-void write_files(const std::filesystem::path& run, const Options& o, const Trained& t, const train::Evaluation& e,
-                 const nlohmann::ordered_json& j) {
-  const std::filesystem::path directory = run / "eval" / o.split;
-  std::filesystem::create_directories(directory);
+// predictions.jsonl: a line a sample with what is predicted and what it should be, in the order of the part.
+class PredictionFile {
+ public:
+  PredictionFile(const std::filesystem::path& file, const data::Dataset& dataset, data::Part part)
+      : dataset_(dataset),
+        part_(part),
+        lines_(dataset.description(),
+               {.format = "jsonl", .proba = dataset.description().task == data::Task::classification, .targets = true}),
+        file_(file) {}
+  void add(int64_t first, const data::Batch& batch, const Tensor& outputs) {
+    std::vector<InputSample> samples(static_cast<size_t>(batch.packing.sequences()));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const int64_t index = first + static_cast<int64_t>(i);
+      dataset_.read(part_, index, samples[i].sample);
+      samples[i].named = true;
+    }
+    file_.write(lines_.lines(samples, batch.packing, outputs));
+  }
+  void publish() { file_.publish(); }
+
+ private:
+  const data::Dataset& dataset_;
+  data::Part part_;
+  PredictionLines lines_;
+  io::ReplacementFile file_;
+};
+
+// eval/<split>/ of the run that the checkpoint belongs to, made where it is missing; nothing for a checkpoint outside of a run.
+std::optional<std::filesystem::path> directory_of(const Trained& t, const std::string& split) {
+  if (t.file.parent_path().filename() != "checkpoints") return std::nullopt;
+  const std::filesystem::path directory = t.file.parent_path().parent_path() / "eval" / split;
+  train::make_directory(directory);
+  return directory;
+}
+
+void write_files(const std::filesystem::path& directory, const Trained& t, const train::Evaluation& e, const nlohmann::ordered_json& j) {
   const auto write = [&](const char* name, const std::string& text) { train::write_whole(directory / name, text); };
   write("metrics.json", j.dump(2) + "\n");
   if (!e.classes) return;
@@ -117,10 +150,18 @@ ExitCode evaluate(Command& command, const Options& o) {
   if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
+  const auto directory = directory_of(t, o.split);
+  std::optional<PredictionFile> predictions;
+  if (directory) {
+    predictions.emplace(*directory / "predictions.jsonl", *dataset, part);
+    s.each_batch = [&](int64_t first, const data::Batch& batch, const Tensor& outputs) { predictions->add(first, batch, outputs); };
+  }
   const auto evaluation = train::evaluate(*t.model, *dataset, part, s);
   const nlohmann::ordered_json j = to_json(t, o, *evaluation, statistics);
-  if (const auto run = t.file.parent_path().parent_path(); t.file.parent_path().filename() == "checkpoints")
-    write_files(run, o, t, *evaluation, j);
+  if (directory) {
+    predictions->publish();
+    write_files(*directory, t, *evaluation, j);
+  }
   return print_result(o.json ? j.dump(2) + "\n" : text_of(t, *evaluation));
 }
 

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "framework/io/csv.h"
-#include "framework/io/json_lines.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -49,22 +48,33 @@ struct Row {
 };
 
 template <class T>
-Row row_of(const Tensor& outputs, int64_t row, const std::string& where) {
+Row row_of(const Tensor& outputs, int64_t row) {
   const auto matrix = outputs.matrix<T>();
   Row out;
   for (int64_t c = 0; c < matrix.columns; ++c) {
     const T value = matrix.row(row)[c];
-    if (!std::isfinite(value))
-      fail(ExitCode::nonfinite, "{}: the model's output is {}; its weights, or the numbers it was given, are too large", where, value);
     out.values.push_back(static_cast<double>(value));
     out.texts.push_back(fmt::format("{}", value));
   }
   return out;
 }
 
-Row row_of(const Tensor& outputs, int64_t row, const std::string& where) {
-  return outputs.dtype() == Dtype::f64 ? row_of<double>(outputs, row, where) : row_of<float>(outputs, row, where);
+Row row_of(const Tensor& outputs, int64_t row) {
+  return outputs.dtype() == Dtype::f64 ? row_of<double>(outputs, row) : row_of<float>(outputs, row);
 }
+
+bool is_finite(const Row& row) {
+  return std::all_of(row.values.begin(), row.values.end(), [](double x) { return std::isfinite(x); });
+}
+
+// Rows [first, last) of the outputs.
+std::vector<Row> rows_of(const Tensor& outputs, int64_t first, int64_t last) {
+  std::vector<Row> rows;
+  for (; first < last; ++first) rows.push_back(row_of(outputs, first));
+  return rows;
+}
+
+std::string json_list(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
 
 size_t largest(const std::vector<double>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
@@ -112,6 +122,29 @@ std::string PredictionLines::header() const {
   return line(cells);
 }
 
+// One number, or an object of named ones.
+std::string PredictionLines::numbers_text(const std::vector<std::string>& values) const {
+  if (values.size() == 1) return values[0];
+  io::JsonLine named;
+  for (size_t k = 0; k < values.size(); ++k) named.raw(description_.target_names[k], values[k]);
+  return named.text();
+}
+
+std::string PredictionLines::finished(io::JsonLine json, const data::Sample& sample) const {
+  if (settings_.targets && description_.task == Task::classification) {
+    json.field("target", description_.labels[static_cast<size_t>(sample.label)]);
+  } else if (settings_.targets && description_.task == Task::regression) {
+    std::vector<std::string> values;
+    for (const float x : sample.target) values.push_back(fmt::format("{}", x));
+    json.raw("target", numbers_text(values));
+  } else if (settings_.targets) {
+    std::vector<std::string> tags;  // null: ignored
+    for (const int32_t tag : sample.tags) tags.push_back(tag < 0 ? "null" : io::json_text(description_.labels[static_cast<size_t>(tag)]));
+    json.raw("target", json_list(tags));
+  }
+  return json.text() + "\n";
+}
+
 std::string PredictionLines::class_line(const InputSample& sample, const std::vector<double>& logits) const {
   const std::vector<double> p = softmax(logits);
   const std::vector<size_t> order = by_probability(p);
@@ -135,9 +168,9 @@ std::string PredictionLines::class_line(const InputSample& sample, const std::ve
     std::vector<std::string> top;
     for (size_t k = 0; k < topk; ++k)
       top.push_back(io::JsonLine().field("label", labels[order[k]]).raw("probability", probability_text(p[order[k]])).text());
-    json.raw("topk", fmt::format("[{}]", fmt::join(top, ",")));
+    json.raw("topk", json_list(top));
   }
-  return json.text() + "\n";
+  return finished(std::move(json), sample.sample);
 }
 
 std::string PredictionLines::number_line(const InputSample& sample, const std::vector<std::string>& values) const {
@@ -146,17 +179,23 @@ std::string PredictionLines::number_line(const InputSample& sample, const std::v
     cells.insert(cells.end(), values.begin(), values.end());
     return line(cells);
   }
-  if (values.size() == 1) return with_id(sample).raw("prediction", values[0]).text() + "\n";
-  io::JsonLine named;
-  for (size_t k = 0; k < values.size(); ++k) named.raw(description_.target_names[k], values[k]);
-  return with_id(sample).raw("prediction", named.text()).text() + "\n";
+  return finished(with_id(sample).raw("prediction", numbers_text(values)), sample.sample);
 }
 
 std::string PredictionLines::tag_line(const InputSample& sample, const std::vector<std::string>& tags) const {
   if (settings_.format != "jsonl") return line({sample.sample.id, fmt::format("{}", fmt::join(tags, " "))});
   std::vector<std::string> quoted;
   for (const std::string& tag : tags) quoted.push_back(io::json_text(tag));
-  return with_id(sample).raw("tags", fmt::format("[{}]", fmt::join(quoted, ","))).text() + "\n";
+  return finished(with_id(sample).raw("tags", json_list(quoted)), sample.sample);
+}
+
+// Beside a target nothing is predicted; for a new sample that is a fault.
+std::string PredictionLines::nonfinite_line(const InputSample& sample) const {
+  if (!settings_.targets)
+    fail(ExitCode::nonfinite, "{}: the model's output is not finite; its weights, or the numbers it was given, are too large",
+         sample.where);
+  const char* name = description_.task == Task::classification ? "label" : description_.task == Task::tagging ? "tags" : "prediction";
+  return finished(with_id(sample).raw(name, "null"), sample.sample);
 }
 
 std::string PredictionLines::lines(const std::vector<InputSample>& samples, const Packing& packing, const Tensor& outputs) const {
@@ -166,15 +205,20 @@ std::string PredictionLines::lines(const std::vector<InputSample>& samples, cons
   std::string text;
   for (size_t b = 0; b < samples.size(); ++b) {
     const InputSample& sample = samples[b];
-    if (!tagging) {
-      const Row row = row_of(outputs, static_cast<int64_t>(b), sample.where);
-      text += description_.task == Task::classification ? class_line(sample, row.values) : number_line(sample, row.texts);
-      continue;
+    const auto row = static_cast<int64_t>(b);
+    const std::vector<Row> rows =
+        tagging ? rows_of(outputs, packing.offsets()[b], packing.offsets()[b + 1]) : rows_of(outputs, row, row + 1);
+    if (!std::all_of(rows.begin(), rows.end(), is_finite)) {
+      text += nonfinite_line(sample);
+    } else if (description_.task == Task::classification) {
+      text += class_line(sample, rows[0].values);
+    } else if (!tagging) {
+      text += number_line(sample, rows[0].texts);
+    } else {
+      std::vector<std::string> tags;
+      for (const Row& r : rows) tags.push_back(description_.labels[largest(r.values)]);
+      text += tag_line(sample, tags);
     }
-    std::vector<std::string> tags;
-    for (int32_t t = packing.offsets()[b]; t < packing.offsets()[b + 1]; ++t)
-      tags.push_back(description_.labels[largest(row_of(outputs, t, sample.where).values)]);
-    text += tag_line(sample, tags);
   }
   return text;
 }

@@ -89,6 +89,7 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
     add_rows(loss, sum);
     if (regression) numbers.add(output.value, batch.targets);
     else out.classes->add(output.value, batch.targets);
+    if (s.each_batch) s.each_batch(out.samples, batch, output.value);
     ++out.batches;
     out.samples += batch.packing.sequences();
     out.tokens += batch.packing.rows();

@@ -58,6 +58,12 @@ int64_t step_of_line(std::string_view line, bool json) {
 
 }  // namespace
 
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", path.string(), error.message());
+}
+
 RunDirectory::RunDirectory(fs::path path, std::unique_ptr<io::LockFile> lock)
     : path_(std::move(path)), lock_(std::move(lock)), checkpoints_(path_ / "checkpoints") {}
 RunDirectory::~RunDirectory() = default;

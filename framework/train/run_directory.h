@@ -48,6 +48,9 @@ class RunDirectory {
 // True when `path` has the checkpoints directory of a run.
 bool is_run_directory(const std::filesystem::path& path);
 
+// With its parents; Error(resource).
+void make_directory(const std::filesystem::path& path);
+
 // Replaces a small file: a crash leaves the old contents or the new.
 void write_whole(const std::filesystem::path& file, std::string_view bytes);
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `eval` writes beside the metrics: one prediction a sample, from which the metrics follow; places where it cannot be written."""
+import json
+import math
+
+import numpy
+
+from support import CONFIG, Workplace, check, edit_checkpoint, finish, hash_of
+
+TAGGING = CONFIG.replace("task: classification", "task: tagging\n  ignored_tag: '-'").replace("text: Source, label: Target", "tokens: words, tags: tags")
+NUMBERS = CONFIG.replace("task: classification", "task: regression").replace("label: Target", "target: [a, b]").replace("tokenizer: {type: whitespace}",
+                                                                                                                     "tokenizer: {type: byte}")
+
+
+def predictions(work, run, part):
+    return [json.loads(line) for line in work.read(run, "eval", part, "predictions.jsonl").splitlines()]
+
+
+def evaluated(work, run, part="test"):
+    done = work.call("eval", run, "--split", part, "--json")
+    check(done.returncode == 0, f"eval {run}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def classes(work):
+    work.train("run", "eval.batch_size=5")
+    for part in ("test", "valid"):
+        result, lines = evaluated(work, "run", part), predictions(work, "run", part)
+        rows = [row.split("\t") for row in work.read(part + ".tsv").splitlines()[1:]]
+        check([line["id"] for line in lines] == [str(i + 1) for i in range(len(rows))], f"{part}: ids {[line['id'] for line in lines]}")
+        check([line["target"] for line in lines] == [row[1] for row in rows], f"{part}: the targets are not those of the file")
+        for line in lines:
+            p = line["proba"]
+            check(abs(sum(p.values()) - 1) < 1e-6 and max(p, key=p.get) == line["label"] and p[line["label"]] == line["probability"], f"{part}: {line}")
+        right = sum(line["label"] == line["target"] for line in lines)
+        check(result["accuracy"] == right / len(lines), f"{part}: accuracy {result['accuracy']}, {right} of {len(lines)} predictions are right")
+        loss = -sum(math.log(line["proba"][line["target"]]) for line in lines) / len(lines)
+        check(abs(result["loss"] - loss) < 1e-5, f"{part}: loss {result['loss']}, {loss} by the probabilities")
+        printed = work.call("predict", "run", part + ".tsv", "--format", "jsonl").stdout.splitlines()
+        for line, other in zip(lines, map(json.loads, printed), strict=True):
+            check(line["label"] == other["label"] and abs(line["probability"] - other["probability"]) < 1e-5, f"{part}: {line}, predict says {other}")
+
+
+def tags(work):
+    work.write("tagging.yaml", TAGGING.replace(".tsv", ".csv"))
+    rows = [f"n{i},a{i % 3} b c,{'-' if i % 4 == 0 else 'X'} Y X" for i in range(9)]
+    for part in ("train", "valid", "test"):
+        work.write(part + ".csv", "\n".join(["name,words,tags", *rows]) + "\n")
+    done = work.call("train", "tagging.yaml", "-o", "tagged", "data.id=name")
+    check(done.returncode == 0, done.stderr)
+    result, lines = evaluated(work, "tagged"), predictions(work, "tagged", "test")
+    check([line["id"] for line in lines] == [f"n{i}" for i in range(9)], f"ids {lines}")
+    check(lines[0]["target"] == [None, "Y", "X"] and lines[1]["target"] == ["X", "Y", "X"], f"targets {lines[:2]}")
+    pairs = [(t, p) for line in lines for t, p in zip(line["target"], line["tags"], strict=True) if t is not None]
+    check(result["accuracy"] == sum(t == p for t, p in pairs) / len(pairs), f"accuracy {result['accuracy']}")
+
+
+def numbers(work):
+    work.write("numbers.yaml", NUMBERS.replace(".tsv", ".csv"))
+    for part in ("train", "valid", "test"):
+        work.write(part + ".csv", "\n".join(["Source,a,b"] + [f"x{i},{i / 4},{-i}" for i in range(9)]) + "\n")
+    done = work.call("train", "numbers.yaml", "-o", "numbers", "checkpoint.keep_last=1")
+    check(done.returncode == 0, done.stderr)
+    result, lines = evaluated(work, "numbers"), predictions(work, "numbers", "test")
+    check([line["target"] for line in lines] == [{"a": i / 4, "b": -i} for i in range(9)], f"targets {lines}")
+    error = [line["prediction"][k] - line["target"][k] for line in lines for k in "ab"]
+    check(abs(result["rmse"] - numpy.sqrt(numpy.mean(numpy.square(error)))) < 1e-5, f"rmse {result['rmse']}")
+    # A model that gives no numbers has no predictions, and its metrics are undefined.
+    file = work.file("numbers", "checkpoints", work.checkpoints("numbers")[-1])
+
+    def infinite(h5):
+        bias = h5["model/head.output.bias"]
+        bias[0] = numpy.inf
+        bias.attrs["xxh64"] = hash_of(bias)
+
+    edit_checkpoint(file, infinite)
+    done = work.call("eval", file, "--json")
+    check(done.returncode == 0 and json.loads(done.stdout)["rmse"] is None, f"{done.returncode} {done.stdout} {done.stderr}")
+    check(all(line["prediction"] is None and line["target"] for line in predictions(work, "numbers", "test")), "infinite outputs have no predictions")
+
+
+with Workplace() as work:
+    for part in (classes, tags, numbers):
+        part(work)
+finish(120)
