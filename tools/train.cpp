@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/experiment.h"
 #include "tools/run_files.h"
+#include "tools/standard_output.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -92,6 +93,18 @@ void refuse_batches_of_one_row(const Experiment& e, const data::Dataset& dataset
   }
 }
 
+void refuse_small_disk(const train::DiskNeed& need, const std::filesystem::path& run) {
+  const auto free = train::free_bytes(run);
+  if (!free || *free >= need.bytes()) return;
+  const auto text = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  fail(
+      ExitCode::resource,
+      "{}: the disk is too small for the run: about {} needed ({} checkpoint{} of {} and {} of logs), {} free; make room, name a directory "
+      "on another disk, or lower checkpoint.keep_last",
+      printable(run.string()), text(need.bytes()), need.checkpoints, need.checkpoints == 1 ? "" : "s", text(need.checkpoint_bytes),
+      text(need.log_bytes), text(*free));
+}
+
 // The vocabulary and the labels of another run must be those of this data, or its embeddings and outputs mean something else.
 void take_parameters(Log& log, const Options& options, const data::Description& here, train::Trainer& trainer) {
   const auto file = checkpoint_of(options.init_from, log);
@@ -145,6 +158,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
                           .resolved_config = document.resolved(),
                           .user_config = continued ? continued->checkpoint.texts.at("/config/user_yaml") : document.user_text(),
                           .overrides = (continued ? continued->checkpoint.texts.at("/config/overrides") + "\n" : "") + joined(overrides),
+                          .config_sha256 = config_digest(document),
                           .deadline = options.deadline});
   if (continued) trainer.restore(continued->checkpoint, continued->file);
   if (!options.init_from.empty()) take_parameters(command.log, options, dataset->description(), trainer);
@@ -152,13 +166,13 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
     say_complete(command.log, trainer.state());
     return ExitCode::done;
   }
+  refuse_small_disk(trainer.disk_need(), run.path());
   const RunLogFile log_file(command.log, run);
   for (const std::string& line : dataset->report()) say(command.log, line);
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer);
   if (trainer.total_updates())
     command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step,
-                          .config_sha256 = config_digest(document),
                      parameters_of(trainer));
   try {
     const ExitCode code = trainer.run();

@@ -202,8 +202,7 @@ void Trainer::judge(const Evaluation& evaluation) {
     parts_.log.info("no improvement of {} in {} evaluations: stopping early", s.early_stopping.metric, s.early_stopping.patience);
 }
 
-void Trainer::save() {
-  state_.seconds = seconds();
+io::Checkpoint Trainer::checkpoint() {
   const RunParts run{.model = &updater_.model_state(),
                      .optimizer = &updater_.optimizer(),
                      .averaging = &updater_.averaging(),
@@ -211,11 +210,25 @@ void Trainer::save() {
                      .description = &parts_.dataset.description(),
                      .resolved_config = parts_.resolved_config,
                      .user_config = parts_.user_config,
+                     .overrides = parts_.overrides,
                      .config_sha256 = parts_.config_sha256,
                      .precision = parts_.settings.dtype == Dtype::f64 ? "fp64" : "fp32",
-                     .overrides = parts_.overrides,
                      .seed = parts_.settings.seed};
-  parts_.run.checkpoints().save(to_checkpoint(run), state_.step, parts_.settings.keep_last, state_.best_step);
+  return to_checkpoint(run);
+}
+
+DiskNeed Trainer::disk_need() {
+  io::Checkpoint like = checkpoint();
+  if (updater_.averaging().on())  // there are none yet when averaging begins later
+    for (const Parameter* p : updater_.model_state().parameters) like.tensors["/ema/" + p->name] = p->value;
+  const std::optional<int64_t> left = total_ ? std::optional(std::max<int64_t>(0, *total_ - state_.step)) : std::nullopt;
+  return train::disk_need(parts_.settings, like, left, sampler_.batches_per_epoch(0),
+                          static_cast<int64_t>(parts_.run.checkpoints().steps().size()));
+}
+
+void Trainer::save() {
+  state_.seconds = seconds();
+  parts_.run.checkpoints().save(checkpoint(), state_.step, parts_.settings.keep_last, state_.best_step);
   saved_step_ = state_.step;
   improved_ = false;
   last_save_time_ = now();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "framework/train/checkpoint.h"
+#include "framework/train/disk_space.h"
 #include "framework/train/run_log.h"
 #include "framework/train/signals.h"
 #include "framework/train/update.h"
@@ -42,6 +43,8 @@ class Trainer {
   std::optional<int64_t> total_updates() const { return total_; }
   // Nothing is left to do, the final evaluation included.
   bool complete() const;
+  // What the rest of the run will write.
+  DiskNeed disk_need();
   nn::ModelState& model_state() { return updater_.model_state(); }
 
  private:
@@ -55,6 +58,7 @@ class Trainer {
   // With the averaged weights where there are some; nothing when a signal cut it short.
   bool evaluate_now();
   void judge(const Evaluation&);
+  io::Checkpoint checkpoint();
   void save();
   void handle_nonfinite(const UpdateResult&);
   bool due(const Duration& every, double& last_time) const;

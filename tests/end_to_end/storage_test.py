@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import subprocess
+import time
 
 import h5py
 
@@ -22,22 +23,53 @@ def whole(work, run, file):
     check(done.returncode == 0, f"{run}: {file} is not usable: {done.stderr}")
 
 
+def bytes_of(text):
+    number, unit = text.split()
+    return float(number) * 1024 ** ("B", "KiB", "MiB", "GiB", "TiB").index(unit)
+
+
 def disk_full(work):
-    # K-4, D04, R-2: a small file system fills while the run saves every step.
+    # D04, R-1: what a run will write is estimated before its first update. Checkpoints of many updates fit on no disk.
+    work.train("good", "checkpoint.every=4", "train.duration=12")
+    numbers = r"about (\S+ \S+) needed \((\d+) checkpoints? of (\S+ \S+) and (\S+ \S+) of logs\), (\S+ \S+) free"
+    every = ["checkpoint.every=1", "checkpoint.keep_last=-1", "log.every=100000"]
+    for words, run in ((["config.yaml", "-o", "run"], "run"), (["--resume", "good"], None)):
+        before = sorted(os.listdir(work.file("good")))
+        done = work.call("train", *words, *every, "train.duration=3000M")
+        found = re.search(numbers, done.stderr)
+        check(done.returncode == 6 and found, f"{words}: exit {done.returncode}\n{done.stderr}")
+        needed, count, size, logs, free = (found[i] if i == 2 else bytes_of(found[i]) for i in range(1, 6))
+        check(int(count) == 3_000_000_001 - (12 if run is None else 0), f"{count} checkpoints")
+        check(abs(needed / (int(count) * size + logs) - 1) < 0.05 and needed > free, found[0])
+        real = os.stat(work.file("good", "checkpoints", "step-00000012.h5")).st_size
+        check(0.7 < size / real < 1.5, f"a checkpoint of {size} bytes is estimated, it has {real}")
+        check(not os.path.exists(work.file("run")) and sorted(os.listdir(work.file("good"))) == before, "a refused run left something")
+    # As many checkpoints as are kept, whatever the duration.
+    work.train("few", "checkpoint.every=1", "checkpoint.keep_last=2", "log.every=100000", "train.duration=3000M", "--max-time", "1s", code=75)
+    # K-4, R-2: a small file system fills while the run saves every step.
     mount = work.file("small")
     os.makedirs(mount)
     mounted = os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", mount], capture_output=True, check=False).returncode == 0
     if mounted:
         try:
-            done = work.call("train", "config.yaml", "-o", os.path.join(mount, "run"), "checkpoint.every=1", "train.duration=100")
-            check(done.returncode == 6 and done.stderr.strip().splitlines()[-1].startswith("error[6]"), f"disk full: exit {done.returncode}\n{done.stderr[-500:]}")
-            check("No space left" in done.stderr, done.stderr[-500:])
+            work.refused(6, ["train", "config.yaml", "-o", "small/run", *every, "train.duration=100"], "needed", "free", run="small/run")
+            process = work.start("train", "config.yaml", "-o", "small/run", "checkpoint.every=1", "checkpoint.keep_last=2", "train.duration=100k", "log.every=100000")
+            while process.poll() is None and not (os.path.isdir(os.path.join(mount, "run", "checkpoints")) and len(work.checkpoints("small/run")) >= 2):
+                time.sleep(0.01)
+            with open(os.path.join(mount, "filler"), "wb", buffering=0) as filler:
+                while process.poll() is None:
+                    try:
+                        filler.write(bytes(1 << 12))
+                    except OSError:
+                        time.sleep(0.001)
+            messages = process.communicate()[1]
+            check(process.returncode == 6 and messages.strip().splitlines()[-1].startswith("error[6]"), f"disk full: exit {process.returncode}\n{messages[-500:]}")
+            check("No space left" in messages, messages[-500:])
+            os.remove(os.path.join(mount, "filler"))
             kept = work.checkpoints("small/run")
             check(len(kept) >= 2 and not [f for f in os.listdir(os.path.join(mount, "run", "checkpoints")) if ".tmp-" in f], f"left behind: {kept}")
             for name in kept[-2:]:
                 whole(work, "small", os.path.join(mount, "run", "checkpoints", name))
-            os.remove(os.path.join(mount, "run", "checkpoints", kept[0]))
-            os.remove(os.path.join(mount, "run", "checkpoints", kept[1]))
             work.resume("small/run", "train.duration=" + str(int(kept[-1][5:13]) + 2), "checkpoint.keep_last=1")
         finally:
             subprocess.run(["umount", mount], check=False)
@@ -46,7 +78,6 @@ def disk_full(work):
         return subprocess.run([BINARY, *words], cwd=work.path, capture_output=True, text=True, check=False, timeout=60,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
 
-    work.train("good", "checkpoint.every=4", "train.duration=12")
     for size in (4096, 50000):
         work.copy_as_killed("good", 4, "limited")
         done = limited(size, "train", "--resume", "limited", "log.tensorboard=false")
@@ -81,11 +112,18 @@ def edited(work):
         del h5["model/head.output.bias"]
         h5["model/head.output.bias"] = h5py.ExternalLink("/etc/passwd", "/x")
 
+    def weight(h5):
+        h5["model/head.output.bias"][0] += 1
+
+    def moment(h5):
+        h5["optimizer/exp_avg/head.output.bias"].attrs["xxh64"] = 7
+
     def huge(h5):
         del h5["model/head.output.bias"]
         h5.create_dataset("model/head.output.bias", (1 << 45,), "f4", chunks=(1024,))
 
     changes = {"transposed": (transpose, "in the file"), "prefixed": (prefixed, "missing in the file"), "renamed": (same_shape, "missing in the file"),
+               "weight": (weight, "/model/head.output.bias"), "moment": (moment, "/optimizer/exp_avg/head.output.bias"),
                "link": (link, "head.output.bias"), "huge": (huge, "head.output.bias"), "no state": (lambda h5: h5.attrs.__delitem__("step"), "step"),
                "no config": (lambda h5: h5.__delitem__("config"), "config"), "no description": (lambda h5: h5.__delitem__("description_json"), "description"),
                "extra": (lambda h5: h5.__setitem__("model/extra.weight", [1.0]), "only in the file: /model/extra.weight"),
@@ -112,18 +150,41 @@ def edited(work):
     # Text in a checkpoint is data.
     work.copy_as_killed("good", 8, "edited")
     file = work.file("edited", "checkpoints", "step-00000008.h5")
-    def weight(h5):
-        h5["model/head.output.bias"][0] += 1
-
-    def moment(h5):
-        h5["optimizer/exp_avg/head.output.bias"].attrs["xxh64"] = 7
-
     edit_checkpoint(file, lambda h5: h5.attrs.update({"creator": "$(touch touched)`touch touched`", "path": "../../touched"}))
     check(work.call("inspect", file).returncode == 0 and work.call("eval", file).returncode == 0, "an attribute of text")
     check(not os.path.exists(work.file("touched")), "text in a checkpoint was run")
 
 
-               "weight": (weight, "/model/head.output.bias"), "moment": (moment, "/optimizer/exp_avg/head.output.bias"),
+def provenance(work):
+    # What a checkpoint says of where it comes from, and the hash of each tensor, against h5py, sha256 and xxhash.
+    values, path = {}, []
+    for line in work.read("good", "config.resolved.yaml").splitlines():
+        line = line.rsplit("  # from: ", 1)[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        key, _, value = line.strip().partition(":")
+        path[depth:] = [key]
+        if value.strip():
+            values[".".join(path)] = value.strip()
+    digest = hashlib.sha256("".join(f"{key}: {values[key]}\n" for key in sorted(values)).encode()).hexdigest()
+    work.copy_as_killed("good", 8, "later")
+    work.resume("later")
+    for run in ("good", "later"):
+        with h5py.File(work.file(run, "checkpoints", work.checkpoints(run)[-1]), "r") as h5:
+            check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", h5.attrs["created"]), f"created {h5.attrs['created']}")
+            check(re.fullmatch(r"[0-9a-f]{40}|unknown", h5.attrs["git_commit"]), f"git_commit {h5.attrs['git_commit']}")
+            check(h5.attrs["git_commit"] == json.loads(work.read(run, "run.json"))["git_commit"], "run.json says the same commit")
+            check(h5.attrs["config_sha256"] == digest, f"{run}: config_sha256 {h5.attrs['config_sha256']}, {digest} expected")
+            check(h5.attrs["precision"] == "fp32", f"precision {h5.attrs['precision']}")
+            tensors = [h5[group][name] for group in ("model", "buffers", "optimizer/exp_avg", "optimizer/exp_avg_sq") if group in h5 for name in h5[group]]
+            check(len(tensors) > 50, f"only {len(tensors)} tensors")
+            for tensor in tensors:
+                check(tensor.attrs["xxh64"] == hash_of(tensor) and tensor.attrs["xxh64"].dtype == "u8", f"xxh64 of {tensor.name}")
+    shutil.rmtree(work.file("later"))
+    done = work.call("train", "config.yaml", "-o", "dated", env={"SOURCE_DATE_EPOCH": "86400"})
+    with h5py.File(work.file("dated", "checkpoints", "step-00000012.h5"), "r") as h5:
+        check(done.returncode == 0 and h5.attrs["created"] == "1970-01-02T00:00:00Z", f"created {h5.attrs['created']} {done.stderr}")
+
+
 def changed_config(work):
     # K-11, B07: each key changed in turn. What may change is followed, everything else is refused by name; nothing is written then.
     explained = work.call("config", "explain").stdout
@@ -155,36 +216,6 @@ def changed_config(work):
     check(work.checkpoints("other")[-1] == "step-00000008.h5", "a refused resume wrote something")
     # D-10: the data are not those of the run any more.
     rows = work.read("train.tsv")
-def provenance(work):
-    # What a checkpoint says of where it comes from, and the hash of each tensor, against h5py, sha256 and xxhash.
-    values, path = {}, []
-    for line in work.read("good", "config.resolved.yaml").splitlines():
-        line = line.rsplit("  # from: ", 1)[0]
-        depth = (len(line) - len(line.lstrip())) // 2
-        key, _, value = line.strip().partition(":")
-        path[depth:] = [key]
-        if value.strip():
-            values[".".join(path)] = value.strip()
-    digest = hashlib.sha256("".join(f"{key}: {values[key]}\n" for key in sorted(values)).encode()).hexdigest()
-    work.copy_as_killed("good", 8, "later")
-    work.resume("later")
-    for run in ("good", "later"):
-        with h5py.File(work.file(run, "checkpoints", work.checkpoints(run)[-1]), "r") as h5:
-            check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", h5.attrs["created"]), f"created {h5.attrs['created']}")
-            check(re.fullmatch(r"[0-9a-f]{40}|unknown", h5.attrs["git_commit"]), f"git_commit {h5.attrs['git_commit']}")
-            check(h5.attrs["git_commit"] == json.loads(work.read(run, "run.json"))["git_commit"], "run.json says the same commit")
-            check(h5.attrs["config_sha256"] == digest, f"{run}: config_sha256 {h5.attrs['config_sha256']}, {digest} expected")
-            check(h5.attrs["precision"] == "fp32", f"precision {h5.attrs['precision']}")
-            tensors = [h5[group][name] for group in ("model", "buffers", "optimizer/exp_avg", "optimizer/exp_avg_sq") if group in h5 for name in h5[group]]
-            check(len(tensors) > 50, f"only {len(tensors)} tensors")
-            for tensor in tensors:
-                check(tensor.attrs["xxh64"] == hash_of(tensor) and tensor.attrs["xxh64"].dtype == "u8", f"xxh64 of {tensor.name}")
-    shutil.rmtree(work.file("later"))
-    done = work.call("train", "config.yaml", "-o", "dated", env={"SOURCE_DATE_EPOCH": "86400"})
-    with h5py.File(work.file("dated", "checkpoints", "step-00000012.h5"), "r") as h5:
-        check(done.returncode == 0 and h5.attrs["created"] == "1970-01-02T00:00:00Z", f"created {h5.attrs['created']} {done.stderr}")
-
-
     work.write("train.tsv", rows.replace("\t1\n", "\t2\n", 1))
     done = work.call("train", "--resume", "other")
     check(done.returncode == 3 and "fingerprint" in done.stderr, f"changed data: exit {done.returncode} {done.stderr}")
