@@ -73,7 +73,8 @@ class SeqDataset : public data::Dataset {
   // A part without a file of its own is a group of the training file, or cut from its training part by data.split.
   void open(Part part) {
     const Source& source = settings_.source(part).given() ? settings_.source(part) : settings_.train;
-    if (!files_.contains(source.path)) files_.emplace(source.path, io::Hdf5File::open(source.path));
+    if (!files_.contains(source.path))
+      check_format(files_.emplace(source.path, io::Hdf5File::open(source.path)).first->second, source.path);
     const io::Hdf5File& file = files_.at(source.path);
     const bool own = settings_.source(part).given(), cut = !own && share(part) > 0, foreign = is_foreign(file, source);
     const std::string group = fmt::format("/{}", name_of(cut ? Part::train : part));

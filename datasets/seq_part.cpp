@@ -21,6 +21,19 @@ std::vector<T> vector_of(const io::Hdf5Dataset& dataset) {
 
 }  // namespace
 
+void check_format(const io::Hdf5File& file, const std::string& path) {
+  const auto text_of = [&](const char* name) {
+    const auto value = file.attribute("/", name);
+    return value && std::holds_alternative<std::string>(*value) ? std::get<std::string>(*value) : std::string();
+  };
+  if (text_of("encoding-type") != "seq-dataset") return;
+  const std::string version = text_of("encoding-version");
+  if (version == "1" || version.starts_with("1.")) return;
+  fail(ExitCode::data,
+       "{}: has the layout seq-dataset '{}'; this program reads versions 1.x; use a newer tapeformer, or write the file again",
+       printable(path), printable(version));
+}
+
 SeqPaths own_paths(const io::Hdf5File& file, const std::string& path, const std::string& group) {
   const bool tokens = file.has(group + "/input_ids"), values = file.has(group + "/values"), dense = file.has(group + "/X");
   if (tokens + values + dense != 1) fail(ExitCode::data, "{}: {} needs exactly one of input_ids, values and X", printable(path), group);

@@ -94,6 +94,13 @@ def refuses_newer():
     for words in (("eval", "newer.h5"), ("predict", "newer.h5", "lines.txt")):
         done = run(*words, code=4)
         check("format 2" in done.stderr and "newer" in done.stderr and done.stdout == "", done.stderr)
+    for version, code in (("2.0", 3), ("10.0", 3), ("", 3), ("1.7", 0)):
+        shutil.copy(os.path.join(HERE, "data.h5"), os.path.join(work, "newer-data.h5"))
+        with h5py.File(os.path.join(work, "newer-data.h5"), "r+") as file:
+            file.attrs["encoding-version"] = version
+        named = [f"data.{part}.path=newer-data.h5" for part in ("train", "valid", "test")]
+        done = run("data", "stats", "config.resolved.yaml", *named, code=code)
+        check(code == 0 or ("newer-data.h5" in done.stderr and f"'{version}'" in done.stderr and "1.x" in done.stderr and done.stdout == ""), done.stderr)
     with open(os.path.join(work, "config.resolved.yaml"), encoding="utf-8") as file:
         text = file.read()
     check(text.startswith("version: 1"), "the config says its version first")
