@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "framework/core/suggest.h"
@@ -114,6 +115,16 @@ std::vector<std::string> Command::flag_overrides() const {
   return out;
 }
 
+Error as_error(const std::exception& e) {
+  if (const auto* own = dynamic_cast<const Error*>(&e)) return *own;
+  if (dynamic_cast<const std::bad_alloc*>(&e)) return {ExitCode::resource, "out of memory; use a smaller batch or shorter sequences"};
+  if (const auto* file = dynamic_cast<const std::filesystem::filesystem_error*>(&e))
+    return {ExitCode::resource,
+            fmt::format("{}{}: {}", printable(file->path1().string()),
+                        file->path2().empty() ? "" : " and " + printable(file->path2().string()), file->code().message())};
+  return {ExitCode::internal, fmt::format("unexpected: {}; please report it with the command and `tapeformer env`", e.what())};
+}
+
 }  // namespace tapeformer::tools
 
 int main(int argc, char** argv) {
@@ -124,12 +135,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tools::run(argc, argv);
-  } catch (const Error& e) {
-    return tools::report(e.code(), e.what());
-  } catch (const std::bad_alloc&) {
-    return tools::report(ExitCode::resource, "out of memory; use a smaller batch or shorter sequences");
   } catch (const std::exception& e) {
-    return tools::report(ExitCode::internal,
-                         fmt::format("unexpected: {}; please report it with the command and `tapeformer env`", e.what()));
+    const Error error = tools::as_error(e);
+    return tools::report(error.code(), error.what());
   }
 }

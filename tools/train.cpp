@@ -181,11 +181,9 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
                      code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string()
                                             : "go on: tapeformer train --resume " + run.path().string());
     return code;
-  } catch (const Error& e) {
-    status.failed(e.code(), e.what());
-    throw;
   } catch (const std::exception& e) {
-    status.failed(ExitCode::internal, e.what());
+    const Error error = as_error(e);
+    status.failed(error.code(), error.what());
     throw;
   }
 }

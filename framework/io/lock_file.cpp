@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,19 +44,31 @@ bool take(int descriptor, const std::filesystem::path& file) {
   }
 }
 
+// False when the file was moved away between its opening and its locking: the lock is then on what has another name by now.
+bool still_there(int descriptor, const std::filesystem::path& file) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(descriptor, &opened) == 0 && ::stat(file.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
 }  // namespace
 
 LockFile::LockFile(const std::filesystem::path& file, std::string_view command) {
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    const int reason = errno;
-    fail(ExitCode::resource, "open of {} failed: {}", printable(file.string()), std::generic_category().message(reason));
-  }
-  try {
-    locked_ = take(descriptor_, file);
-  } catch (...) {
+  for (;;) {
+    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) {
+      const int reason = errno;
+      fail(ExitCode::resource, "open of {} failed: {}", printable(file.string()), std::generic_category().message(reason));
+    }
+    try {
+      locked_ = take(descriptor_, file);
+    } catch (...) {
+      ::close(descriptor_);
+      throw;
+    }
+    if (still_there(descriptor_, file)) break;
     ::close(descriptor_);
-    throw;
   }
   const std::string text = own_text(command);
   const bool written =

@@ -9,7 +9,7 @@ namespace tapeformer::io {
 class LockFile {
  public:
   // Makes the file if it is missing and writes host, process and `command` into it, for messages only. Error(resource) with the owner's
-  // text when somebody holds it.
+  // text when somebody holds it. What is locked is the file of that name, also when another was moved away under it meanwhile.
   LockFile(const std::filesystem::path& file, std::string_view command);
   ~LockFile();
   LockFile(LockFile&& other) noexcept;

@@ -2,9 +2,9 @@
 // Norms are sums over fixed pieces added in order, so the bytes do not depend on who computed which piece.
 #include "framework/optim/clipping.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "framework/core/finite.h"
 #include "framework/kernels/launch.h"
 #include "framework/kernels/optimizer_step.h"
 #include "framework/optim/pieces.h"
@@ -19,11 +19,6 @@ double sum_of_squares(const Execution& on, const Tensor& gradient, int64_t first
   if (gradient.dtype() == Dtype::f32) kernels::launch<kernels::SumOfSquares, float>(on, count, gradient.span<float>().data() + first, &sum);
   else kernels::launch<kernels::SumOfSquares, double>(on, count, gradient.span<double>().data() + first, &sum);
   return sum;
-}
-
-template <class T>
-bool all_finite(std::span<const T> values) {
-  return std::all_of(values.begin(), values.end(), [](T x) { return std::isfinite(x); });
 }
 
 }  // namespace
@@ -55,10 +50,7 @@ GradientScale gradient_scale(double summed_norm, double count, double clip_norm)
 std::vector<std::string> nonfinite_gradients(const std::vector<Parameter*>& parameters) {
   std::vector<std::string> names;
   for (const Parameter* p : parameters) {
-    if (!has_gradient(*p)) continue;
-    const bool finite =
-        p->gradient.dtype() == Dtype::f32 ? all_finite<float>(p->gradient.span<float>()) : all_finite<double>(p->gradient.span<double>());
-    if (!finite) names.push_back(p->name);
+    if (has_gradient(*p) && !all_finite(p->gradient)) names.push_back(p->name);
   }
   return names;
 }

@@ -17,11 +17,22 @@ namespace tapeformer::train {
 namespace {
 
 template <class T>
-T attribute(const io::Checkpoint& file, const std::string& name, const std::string& path, const char* key) {
+const T* find_attribute(const io::Checkpoint& file, const std::string& path, const char* key) {
   const auto at = file.attributes.find(path);
-  if (at != file.attributes.end())
-    if (const auto value = at->second.find(key); value != at->second.end())
-      if (const T* v = std::get_if<T>(&value->second)) return *v;
+  if (at == file.attributes.end()) return nullptr;
+  const auto value = at->second.find(key);
+  return value == at->second.end() ? nullptr : std::get_if<T>(&value->second);
+}
+
+template <class T>
+T attribute_or(const io::Checkpoint& file, const std::string& path, const char* key, T otherwise) {
+  const T* value = find_attribute<T>(file, path, key);
+  return value ? *value : otherwise;
+}
+
+template <class T>
+T attribute(const io::Checkpoint& file, const std::string& name, const std::string& path, const char* key) {
+  if (const T* value = find_attribute<T>(file, path, key)) return *value;
   fail(ExitCode::checkpoint, "{}: the attribute '{}' of {} is missing; the file was written by something else", name, key, path);
 }
 
@@ -119,6 +130,7 @@ RunState state_of(const io::Checkpoint& c, const std::string& file) {
   s.skips_in_a_row = whole("skips_in_a_row");
   s.skips = whole("skips");
   s.evaluated_step = whole("evaluated_step");
+  s.rolled_back_to = attribute_or(c, "/control", "rolled_back_to", s.rolled_back_to);  // not in files of before there was a rollback
   return s;
 }
 
@@ -159,7 +171,7 @@ io::Checkpoint to_checkpoint(const RunParts& run) {
              {"best_step", s.best_step},           {"stopping_best", s.stopping_best},
              {"stopping_wait", s.stopping_wait},   {"stopped_early", s.stopped_early},
              {"skips_in_a_row", s.skips_in_a_row}, {"skips", s.skips},
-             {"evaluated_step", s.evaluated_step}};
+             {"evaluated_step", s.evaluated_step}, {"rolled_back_to", s.rolled_back_to}};
   put_sums(control, "window", s.window);
   put_sums(control, "epoch", s.epoch);
   c.texts["/config/resolved_yaml"] = run.resolved_config;

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <set>
 
+#include "framework/core/finite.h"
+
 namespace tapeformer::train {
 namespace fs = std::filesystem;
 namespace {
@@ -20,6 +22,11 @@ int64_t step_of_name(const std::string& name) {
   int64_t step = -1;
   const auto [at, error] = std::from_chars(begin, end, step);
   return error == std::errc() && at == end && *begin != '-' ? step : -1;
+}
+
+bool is_plain_file(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  return fs::is_regular_file(entry.symlink_status(ignored));
 }
 
 int64_t best_step_of(const io::Checkpoint& c) {
@@ -39,7 +46,7 @@ std::vector<int64_t> CheckpointStore::steps() const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
     const int64_t step = step_of_name(entry.path().filename().string());
-    if (step >= 0 && !entry.is_symlink() && entry.is_regular_file() && entry.path() == file_of(step)) found.insert(step);
+    if (step >= 0 && is_plain_file(entry) && entry.path() == file_of(step)) found.insert(step);
   }
   return {found.begin(), found.end()};
 }
@@ -50,8 +57,8 @@ void CheckpointStore::note_strangers(Log& log) const {
   for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
     const std::string name = entry.path().filename().string();
     const int64_t step = step_of_name(name.substr(0, name.find(".tmp-")));
-    const bool ours = step >= 0 && entry.is_regular_file() && name.starts_with(file_of(step).filename().string());
-    if (!ours && !entry.is_symlink() && name != "superseded") names.push_back(printable(name));
+    const bool ours = step >= 0 && is_plain_file(entry) && name.starts_with(file_of(step).filename().string());
+    if (!ours && !entry.is_symlink(ignored) && name != "superseded") names.push_back(printable(name));
   }
   if (names.empty()) return;
   std::sort(names.begin(), names.end());
@@ -71,6 +78,29 @@ fs::path CheckpointStore::last(Log& log) const {
   fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`", directory_.string());
 }
 
+std::optional<io::Checkpoint> CheckpointStore::last_finite_before(int64_t before, Log& log) const {
+  const std::vector<int64_t> all = steps();
+  for (auto step = all.rbegin(); step != all.rend(); ++step) {
+    if (*step >= before) continue;
+    const std::string name = printable(file_of(*step).string());
+    try {
+      io::Checkpoint checkpoint = io::read_checkpoint(file_of(*step));
+      const auto bad =
+          std::find_if(checkpoint.tensors.begin(), checkpoint.tensors.end(), [](const auto& tensor) { return !all_finite(tensor.second); });
+      if (bad == checkpoint.tensors.end()) return checkpoint;
+      log.warn("{}: {} is not finite; going back to the checkpoint before it", name, printable(bad->first));
+    } catch (const Error& e) {
+      log.warn("{}; going back to the checkpoint before it", e.what());
+    }
+  }
+  return std::nullopt;
+}
+
+bool CheckpointStore::has(int64_t step) const {
+  const std::vector<int64_t> all = steps();
+  return std::binary_search(all.begin(), all.end(), step);
+}
+
 fs::path CheckpointStore::best_or_last(Log& log) const {
   const fs::path newest = last(log);
   const int64_t best = best_step_of(io::read_checkpoint(newest));
@@ -84,7 +114,7 @@ fs::path CheckpointStore::best_or_last(Log& log) const {
 void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64_t keep_last, int64_t best_step) const {
   io::write_checkpoint(file_of(step), checkpoint);
   link("last.h5", step);
-  if (best_step >= 0 && fs::exists(file_of(best_step))) link("best.h5", best_step);
+  if (best_step >= 0 && has(best_step)) link("best.h5", best_step);
   if (keep_last < 0) return;
   const std::vector<int64_t> all = steps();
   const int64_t removable = static_cast<int64_t>(all.size()) - keep_last;

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class CheckpointStore {
   std::vector<int64_t> steps() const;
   // The newest file that is whole; says which newer ones are not. Error(checkpoint) when there is none.
   std::filesystem::path last(Log&) const;
+  // The newest before `step` that is whole and whose numbers are all finite; nothing where there is none.
+  std::optional<io::Checkpoint> last_finite_before(int64_t step, Log&) const;
+  bool has(int64_t step) const;
   // The best file according to the newest whole one, or that one itself where there is no best.
   std::filesystem::path best_or_last(Log&) const;
   // Writes, then removes what is neither among the newest `keep_last` (-1: all) nor the best. best_step < 0: there is none.

@@ -31,6 +31,7 @@ struct RunState {
   bool stopped_early = false;
   int64_t skips_in_a_row = 0, skips = 0;
   int64_t evaluated_step = -1;
+  int64_t rolled_back_to = -1;  // the step of the checkpoint that the last rollback took
 };
 
 }  // namespace tapeformer::train

@@ -60,6 +60,11 @@ void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file)
   tokens_before_ = state_.tokens_seen;
   samples_before_ = state_.samples_seen;
   saved_step_ = state_.step;
+  if (state_.best_step >= 0 && !parts_.run.checkpoints().has(state_.best_step)) {
+    parts_.log.warn("the best checkpoint until then, of step {}, is no longer there: the best is looked for anew", state_.best_step);
+    state_.best_step = -1;
+    state_.best_value = std::numeric_limits<double>::quiet_NaN();
+  }
   rate_ = optim::rate(parts_.settings.schedule, parts_.settings.optimizer.rate, std::max<int64_t>(1, state_.step), total_.value_or(1));
 }
 
@@ -243,16 +248,24 @@ void Trainer::handle_nonfinite(const UpdateResult& result) {
     fail(ExitCode::nonfinite,
          "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, look at these rows, or set train.on_nonfinite to skip",
          result.not_finite, state_.skips_in_a_row > 1 ? fmt::format("{} in a row; ", state_.skips_in_a_row) : "");
-  if (s.on_nonfinite == OnNonfinite::rollback && !parts_.run.checkpoints().steps().empty()) {
-    const auto file = parts_.run.checkpoints().last(parts_.log);
-    RunState of_the_file;  // weights, moments and averages go back; the position in the data does not
-    RunParts run{
-        .model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &of_the_file};
-    restore_run(io::read_checkpoint(file), file.string(), run);
-    parts_.log.warn("not finite at {}: back to the weights of {}", result.not_finite, file.string());
-    return;
-  }
+  if (s.on_nonfinite == OnNonfinite::rollback && roll_back(result)) return;
   parts_.log.warn("not finite at {}: the update is skipped", result.not_finite);
+}
+
+// To the newest checkpoint of before the fault; when that one was no help, to the one before it, and so on. Weights, moments and averages
+// go back; the position in the data does not. False when there is nothing to go back to.
+bool Trainer::roll_back(const UpdateResult& result) {
+  const int64_t before = state_.skips_in_a_row > 1 && state_.rolled_back_to >= 0 ? state_.rolled_back_to : state_.step + 1;
+  const auto checkpoint = parts_.run.checkpoints().last_finite_before(before, parts_.log);
+  if (!checkpoint) return false;
+  RunState of_the_file;
+  RunParts run{
+      .model = &updater_.model_state(), .optimizer = &updater_.optimizer(), .averaging = &updater_.averaging(), .state = &of_the_file};
+  const std::string file = parts_.run.checkpoints().file_of(step_of(*checkpoint)).string();
+  restore_run(*checkpoint, file, run);
+  state_.rolled_back_to = of_the_file.step;
+  parts_.log.warn("not finite at {}: back to the weights of {}", result.not_finite, printable(file));
+  return true;
 }
 
 void Trainer::show_progress(const UpdateResult& r) {

@@ -61,6 +61,7 @@ class Trainer {
   io::Checkpoint checkpoint();
   void save();
   void handle_nonfinite(const UpdateResult&);
+  bool roll_back(const UpdateResult&);
   bool due(const Duration& every, double& last_time) const;
   bool end_of_epoch() const { return state_.position.cursor == 0; }
   void show_progress(const UpdateResult&);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/core/finite.h"
 #include "framework/optim/clipping.h"
 #include "framework/train/evaluator.h"
 
@@ -13,16 +14,6 @@ namespace tapeformer::train {
 namespace {
 
 double scalar(const Tensor& t) { return t.dtype() == Dtype::f32 ? t.data<float>()[0] : t.data<double>()[0]; }
-
-template <class T>
-bool all_finite(const Tensor& t) {
-  const auto m = t.matrix<T>();
-  for (int64_t r = 0; r < m.rows; ++r)
-    for (int64_t c = 0; c < m.columns; ++c)
-      if (!std::isfinite(m.row(r)[c])) return false;
-  return true;
-}
-bool finite(const Tensor& t) { return t.dtype() == Dtype::f32 ? all_finite<float>(t) : all_finite<double>(t); }
 
 std::vector<Tensor> copies_of(const std::vector<nn::Buffer*>& buffers) {
   std::vector<Tensor> copies;
@@ -37,7 +28,7 @@ void put_back(const std::vector<Tensor>& copies, const std::vector<nn::Buffer*>&
 // The first buffer that is not finite, such as statistics that overflowed though what was computed with them is finite.
 const nn::Buffer* nonfinite_buffer(const std::vector<nn::Buffer*>& buffers) {
   for (const nn::Buffer* b : buffers)
-    if (is_floating(b->value.dtype()) && !finite(b->value)) return b;
+    if (!all_finite(b->value)) return b;
   return nullptr;
 }
 
@@ -110,7 +101,7 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
   const std::vector<std::string> gradients = optim::nonfinite_gradients(state_.parameters);
   const std::vector<Tensor> buffers = copies_of(state_.buffers);
   for (const Parameter* p : state_.parameters)
-    if (!finite(p->value)) return fmt::format("update {}: the parameter {} is not finite", step, p->name);
+    if (!all_finite(p->value)) return fmt::format("update {}: the parameter {} is not finite", step, p->name);
   std::string tensor;
   std::vector<std::string> rows;
   if (const nn::Buffer* bad = nonfinite_buffer(state_.buffers)) {
@@ -120,13 +111,13 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
   const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
   Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
   context.inspect = [&](std::string_view name, const Tensor& t) {
-    if (tensor.empty() && !finite(t)) tensor = name;
+    if (tensor.empty() && !all_finite(t)) tensor = name;
   };
   const Variable output = model_.forward(context, batch);
   const ops::Loss loss = model_.loss(context, output, batch);
   const bool per_sample = loss.per_row.count() == static_cast<int64_t>(samples.size());
   for (int64_t r = 0; r < loss.per_row.count(); ++r)
-    if (!finite(loss.per_row.rows(r, 1)))
+    if (!all_finite(loss.per_row.rows(r, 1)))
       rows.push_back(
           fmt::format("{}", per_sample ? samples[static_cast<size_t>(r)] + 1 : batch.packing.row_samples()[static_cast<size_t>(r)] + 1));
   put_back(buffers, state_.buffers);

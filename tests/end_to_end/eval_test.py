@@ -2,10 +2,14 @@
 """What `eval` writes beside the metrics: one prediction a sample, from which the metrics follow; places where it cannot be written."""
 import json
 import math
+import os
+import resource
+import shutil
+import subprocess
 
 import numpy
 
-from support import CONFIG, Workplace, check, edit_checkpoint, finish, hash_of
+from support import BINARY, CONFIG, Workplace, check, edit_checkpoint, finish, hash_of
 
 TAGGING = CONFIG.replace("task: classification", "task: tagging\n  ignored_tag: '-'").replace("text: Source, label: Target", "tokens: words, tags: tags")
 NUMBERS = CONFIG.replace("task: classification", "task: regression").replace("label: Target", "target: [a, b]").replace("tokenizer: {type: whitespace}",
@@ -79,7 +83,39 @@ def numbers(work):
     check(all(line["prediction"] is None and line["target"] for line in predictions(work, "numbers", "test")), "infinite outputs have no predictions")
 
 
+def refused(work):
+    # A run that cannot be written to, and a disk that fills: exit 6, no result, nothing half-written. A checkpoint outside of a run writes nothing.
+    whole = work.read("run", "eval", "test", "predictions.jsonl")
+    os.makedirs(work.file("plain", "checkpoints"))
+    file = work.checkpoints("run")[-1]
+    shutil.copy(work.file("run", "checkpoints", file), work.file("plain", "checkpoints"))
+    work.write("plain/eval", "a file")
+    done = work.call("eval", "plain")
+    check(done.returncode == 6 and "plain/eval" in done.stderr and done.stdout == "", f"a file in the way: exit {done.returncode} {done.stderr}")
+    for size in (0, 100, 700):
+        done = subprocess.run([BINARY, "eval", "run"], cwd=work.path, capture_output=True, text=True, check=False, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        check(done.returncode == 6 and "predictions.jsonl" in done.stderr and "error[6]" in done.stderr and done.stdout == "", f"full: exit {done.returncode} {done.stderr}")
+        check(work.read("run", "eval", "test", "predictions.jsonl") == whole, "a full disk spoiled the predictions of before")
+        check(not [f for f in os.listdir(work.file("run", "eval", "test")) if ".tmp-" in f], "a temporary file is left")
+    shutil.copy(work.file("run", "checkpoints", file), work.file("alone.h5"))
+    before = sorted(os.listdir(work.path))
+    check(work.call("eval", "alone.h5").returncode == 0 and sorted(os.listdir(work.path)) == before, "a checkpoint alone")
+    mount = work.file("locked")
+    os.makedirs(mount)
+    done = subprocess.run(["mount", "--bind", work.file("run"), mount], capture_output=True, check=False)
+    if done.returncode == 0:
+        try:
+            subprocess.run(["mount", "-o", "remount,ro,bind", mount], check=True)
+            done = work.call("eval", "locked", "--split", "valid")
+            check(done.returncode == 6 and "locked/eval/valid" in done.stderr and "Read-only" in done.stderr and done.stdout == "",
+                  f"read-only: exit {done.returncode} {done.stderr}")
+            check(work.call("predict", "locked", "test.tsv").returncode == 0, "predict writes nothing")
+        finally:
+            subprocess.run(["umount", mount], check=False)
+
+
 with Workplace() as work:
-    for part in (classes, tags, numbers):
+    for part in (classes, tags, numbers, refused):
         part(work)
 finish(120)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses and gradients that are not finite: the tensor, the update and the rows are named; each policy does what it says; good checkpoints stay."""
 import json
+import re
 
 import numpy
 
@@ -53,6 +54,14 @@ with Workplace() as work:
     done = work.call(*words, "back", *steady, "train.on_nonfinite=rollback")
     check(done.returncode == 0 and done.stderr.count("not finite at update") == 2, f"rollback: exit {done.returncode}\n{done.stderr[-800:]}")
     check(finite(work, "back"), "after a rollback a weight is not finite")
+    # Faults one after another: each rollback goes further back, since the checkpoint before was no help.
+    write_series(work, set(range(24, 60)), 3.3e38)
+    done = work.call(*words, "further", *steady, "train.on_nonfinite=rollback", "data.shuffle=false", "checkpoint.keep_last=-1", "train.duration=5")
+    steps = [int(step) for step in re.findall(r"back to the weights of .*step-(\d+)\.h5", done.stderr)]
+    check(done.returncode == 0 and steps == [2, 1] and done.stderr.count("the update is skipped") == 1, f"went back to {steps}\n{done.stderr[-800:]}")
+    work.copy_as_killed("further", 3, "further-resumed")
+    work.resume("further-resumed")
+    check(work.same("further", "further-resumed") is None, f"rollback and resume: {work.same('further', 'further-resumed')}")
     # All rows bad: after max_skips in a row the run stops, and nothing that is not finite was ever the best.
     write_series(work, set(range(60)), 3.3e38)
     for policy in ("skip", "rollback"):
@@ -68,4 +77,4 @@ with Workplace() as work:
                       "checkpoint.every=1", "train.on_nonfinite=skip", "train.max_skips=2", code=5)
     best = json.loads(work.read("rate", "run.json")).get("best")
     check(best is None or numpy.isfinite(best["value"]), f"the best is {best}")
-finish(17)
+finish(19)

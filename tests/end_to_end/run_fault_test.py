@@ -73,6 +73,19 @@ def retention(work):
     check(work.checkpoints("one") == [f"step-{best:08}.h5", "step-00000012.h5"], f"keep_last 1: {work.checkpoints('one')}")
     work.refused(2, ["train", "config.yaml", "-o", "run", "checkpoint.keep_last=0"], "keep_last")
     work.refused(2, ["train", "config.yaml", "-o", "run", "checkpoint.keep_last=-2"], "keep_last")
+    # The best of a checkpoint that a run goes back to may be pruned by then: a new best is looked for, and what run.json names is there.
+    work.train("back", "checkpoint.every=1", "checkpoint.keep_last=-1", "eval.every=1", "train.early_stopping.patience=50")
+    with h5py.File(work.file("back", "checkpoints", "step-00000008.h5"), "r") as h5:
+        old = int(h5["control"].attrs["best_step"])
+    check(0 < old < 8, f"the best of step 8 is step {old}; an older one is needed for this test")
+    os.remove(work.file("back", "checkpoints", f"step-{old:08}.h5"))
+    done = work.resume("back", "--from", work.file("back", "checkpoints", "step-00000008.h5"))
+    check(f"of step {old}, is no longer there" in done.stderr, done.stderr)
+    best = json.loads(work.read("back", "run.json"))["best"]
+    values = {m["step"]: m["valid/accuracy"] for m in work.metrics("back") if m["split"] == "valid" and m["step"] > 8}
+    check(best["step"] == max(sorted(values), key=values.get) and best["value"] == max(values.values()), f"best {best} of {values}")
+    done = work.call("eval", "back")
+    check(done.returncode == 0 and "not usable" not in done.stderr and f"step {best['step']}" in done.stderr, done.stderr)
     # C16, D02, K-10: numbers are compared as numbers, strangers are neither read nor removed.
     work.train("many", "train.duration=1000", "checkpoint.every=999", "eval.every=1000", "log.every=500", "log.tensorboard=false", "model.layers=1")
     folder = work.file("many", "checkpoints")

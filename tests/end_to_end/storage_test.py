@@ -229,6 +229,15 @@ def used_directory(work):
     for name in ("config.yaml", "good/run.json"):
         done = work.call("train", "config.yaml", "-o", name)
         check(done.returncode == 6, f"-o on a file: exit {done.returncode} {done.stderr}")
+    # What the file system refuses is exit 6 with the path and the reason.
+    os.symlink("loop", work.file("loop"))
+    for name, reason in (("n" * 300, "File name too long"), ("loop", "symbolic links"), ("config.yaml/run", "Not a directory"), ("loop/run", "symbolic links")):
+        done = work.call("train", "config.yaml", "-o", name)
+        check(done.returncode == 6 and name in done.stderr and reason in done.stderr, f"-o {name[:20]}: exit {done.returncode} {done.stderr}")
+    for words in (["eval", "loop"], ["predict", "loop"], ["inspect", "loop"], ["data", "inspect", "loop"], ["eval", "n" * 300], ["train", "--resume", "loop"],
+                  ["train", "loop", "-o", "run"], ["data", "make", "listops", "-o", "loop", "train=1", "valid=1", "test=1"]):
+        done = work.call(*words)
+        check(done.returncode not in (0, 1) and words[-1][:20] in done.stderr + words[-1] * (words[-1] != "loop"), f"{words}: exit {done.returncode} {done.stderr}")
     os.makedirs(work.file("empty"))
     work.refused(2, ["train", "config.yaml", "-o", "empty", "model.dim=0"], "model.dim")
     check(os.path.isdir(work.file("empty")), "a refused config removed the directory")

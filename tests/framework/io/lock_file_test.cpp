@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "framework/core/error.h"
 #include "tests/framework/io/scratch.h"
@@ -15,6 +18,40 @@
 using namespace tapeformer;
 using Catch::Matchers::Contains;
 using tapeformer::io::LockFile;
+
+TEST_CASE("a lock is on the file of that name, also when another is moved away meanwhile") {
+  const Scratch scratch;
+  const auto folder = scratch.path() / "run", aside = scratch.path() / "aside";
+  std::filesystem::create_directory(folder);
+  std::atomic<bool> done = false;
+  int wrong = 0, taken = 0;
+  std::thread other([&] {
+    while (!done) try {
+        const LockFile lock(folder / "LOCK", "other");
+        ++taken;
+        try {
+          const LockFile second(folder / "LOCK", "second");
+          ++wrong;  // the first was on a file that has another name by now
+        } catch (const Error&) {
+        }
+      } catch (const Error&) {  // taken, or the folder is away for a moment
+      }
+  });
+  for (int i = 0; i < 2000; ++i) {
+    try {
+      const LockFile lock(folder / "LOCK", "mover");
+      std::filesystem::rename(folder, aside);
+    } catch (const Error&) {
+      continue;
+    }
+    std::filesystem::create_directory(folder);
+    std::filesystem::remove_all(aside);
+  }
+  done = true;
+  other.join();
+  CHECK(wrong == 0);
+  CHECK(taken > 0);
+}
 
 TEST_CASE("a second holder is refused with the first one's text until that is gone") {
   const Scratch scratch;
