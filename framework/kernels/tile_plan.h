@@ -2,6 +2,7 @@
 // Which keys a query may use, as lists of tiles: the structure that the attention kernel walks. A plan belongs to one sequence length.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "framework/kernels/tile_entry.h"
@@ -23,6 +24,9 @@ struct TilePlan {
 
   static int32_t tiles_of(int32_t rows) { return (rows + tile - 1) / tile; }
 };
+
+// Held by whatever still walks it: a plan may be made for one step.
+using PlanPointer = std::shared_ptr<const TilePlan>;
 
 // Every query sees every key.
 TilePlan full_plan(int32_t queries, int32_t keys);

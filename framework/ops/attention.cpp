@@ -17,6 +17,7 @@ namespace {
 // All that a call needs besides q, k, v; kept by the closure.
 struct Structure {
   const Packing* packing;
+  AttentionPart held;
   std::vector<const TilePlan*> plans;
   int heads, head_dim;
   double scale;
@@ -24,18 +25,19 @@ struct Structure {
   DropoutDraw dropout;
 };
 
-Structure structure(const Context& ctx, const Projections& x, const Packing& packing, std::span<const TilePlan* const> plans,
+Structure structure(const Context& ctx, const Projections& x, const Packing& packing, const AttentionPart& plans,
                     const AttentionSettings& s) {
   check_projections(ctx, "attention", x, packing, s.heads);
   require(plans.size() == static_cast<size_t>(packing.sequences()), "attention: {} plans for {} sequences", plans.size(),
           packing.sequences());
   for (int b = 0; b < packing.sequences(); ++b) {
-    const TilePlan* plan = plans[static_cast<size_t>(b)];
+    const TilePlan* plan = plans[static_cast<size_t>(b)].get();
     require(plan && plan->queries == packing.length(b) && plan->keys == packing.length(b),
             "attention: the plan of sequence {} has {} queries and {} keys, its length is {}", b, plan ? plan->queries : 0,
             plan ? plan->keys : 0, packing.length(b));
   }
-  Structure out{&packing, {plans.begin(), plans.end()}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {}, {}};
+  Structure out{&packing, plans, {}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {}, {}};
+  for (const PlanPointer& plan : plans) out.plans.push_back(plan.get());
   if (!ctx.draws_dropout(s.dropout)) return out;
   out.dropout.threshold = dropout_threshold(s.dropout);
   out.dropout.scale = 1 / (1 - s.dropout);
@@ -82,13 +84,12 @@ Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes
 }  // namespace
 
 Variable attention(Context& ctx, const Variable& q, const Variable& k, const Variable& v, const Packing& packing,
-                   std::span<const TilePlan* const> plans, const AttentionSettings& settings) {
+                   const AttentionPart& plans, const AttentionSettings& settings) {
   const Projections x{q.value, k.value, v.value};
   return attend(ctx, x, {q.node, k.node, v.node, no_node}, structure(ctx, x, packing, plans, settings));
 }
 
-Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, std::span<const TilePlan* const> plans,
-                   const AttentionSettings& settings) {
+Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, const AttentionPart& plans, const AttentionSettings& settings) {
   const Projections x = split(ctx, "attention", qkv.value);
   return attend(ctx, x, {no_node, no_node, no_node, qkv.node}, structure(ctx, x, packing, plans, settings));
 }

@@ -53,7 +53,7 @@ std::vector<std::pair<Tensor, Tensor>> HeadAttention::input_readers() { return {
 
 Variable PlannedAttention::heads(Context& context, const Variable& qkv, const Packing& packing) {
   plans_.make_room();
-  std::vector<const TilePlan*> plans;
+  ops::AttentionPart plans;
   for (int b = 0; b < packing.sequences(); ++b)
     plans.push_back(plans_.get(packing.length(b), [this](int32_t length) { return plan(length); }));
   return ops::attention(context, qkv, packing, plans,

@@ -37,8 +37,7 @@ class HeadAttention : public Attention {
 // Plans by sequence length, made once each while they fit a bound.
 class PlanCache {
  public:
-  // To be called before the plans of a forward pass are asked for: beyond the bound all are dropped. The plans of the pass before are no
-  // longer needed then, as its tape has been walked.
+  // To be called before the plans of a forward pass are asked for: beyond the bound all are dropped.
   void make_room() {
     constexpr size_t bound = size_t{32} << 20;
     if (bytes_ > bound) {
@@ -47,17 +46,17 @@ class PlanCache {
     }
   }
   template <class Make>
-  const TilePlan* get(int32_t length, Make&& make) {
+  PlanPointer get(int32_t length, Make&& make) {
     auto [at, fresh] = plans_.try_emplace(length);
     if (fresh) {
-      at->second = std::make_unique<TilePlan>(make(length));
+      at->second = std::make_shared<const TilePlan>(make(length));
       bytes_ += 2 * at->second->by_query.entries.size() * sizeof(TileEntry) + 2 * at->second->first_key.size() * sizeof(int32_t);
     }
-    return at->second.get();
+    return at->second;
   }
 
  private:
-  std::map<int32_t, std::unique_ptr<TilePlan>> plans_;
+  std::map<int32_t, PlanPointer> plans_;
   size_t bytes_ = 0;
 };
 
