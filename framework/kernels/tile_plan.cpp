@@ -6,28 +6,12 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "framework/kernels/tile_transpose.h"
 
 namespace tapeformer {
 namespace {
 
 constexpr int32_t tile = TilePlan::tile;
-
-// The same pairs seen from the key tiles, by counting; query tiles come out ascending.
-TileList transposed(const TileList& by_query, int32_t key_tiles) {
-  TileList out;
-  out.begin.assign(static_cast<size_t>(key_tiles) + 1, 0);
-  for (const TileEntry& entry : by_query.entries) ++out.begin[static_cast<size_t>(entry.tile) + 1];
-  for (size_t t = 0; t < static_cast<size_t>(key_tiles); ++t) out.begin[t + 1] += out.begin[t];
-  out.entries.resize(by_query.entries.size());
-  std::vector<int32_t> next(out.begin.begin(), out.begin.end() - 1);
-  for (size_t t = 0; t + 1 < by_query.begin.size(); ++t)
-    for (int32_t e = by_query.begin[t]; e < by_query.begin[t + 1]; ++e) {
-      const TileEntry entry = by_query.entries[static_cast<size_t>(e)];
-      const int32_t at = next[static_cast<size_t>(entry.tile)]++;
-      out.entries[static_cast<size_t>(at)] = {static_cast<int32_t>(t), entry.predicate};
-    }
-  return out;
-}
 
 // Appends the key tiles that the rows [begin, end) meet, ascending. `spans` is working memory.
 void meet(const std::vector<int32_t>& first, const std::vector<int32_t>& end, size_t rows_begin, size_t rows_end, int32_t keys,
@@ -49,6 +33,28 @@ void meet(const std::vector<int32_t>& first, const std::vector<int32_t>& end, si
 }
 
 }  // namespace
+
+TileList transposed(const TileList& by_query, int32_t key_tiles) {
+  TileList out;
+  out.begin.assign(static_cast<size_t>(key_tiles) + 1, 0);
+  for (const TileEntry& entry : by_query.entries) ++out.begin[static_cast<size_t>(entry.tile) + 1];
+  for (size_t t = 0; t < static_cast<size_t>(key_tiles); ++t) out.begin[t + 1] += out.begin[t];
+  out.entries.resize(by_query.entries.size());
+  std::vector<int32_t> next(out.begin.begin(), out.begin.end() - 1);
+  for (size_t t = 0; t + 1 < by_query.begin.size(); ++t)
+    for (int32_t e = by_query.begin[t]; e < by_query.begin[t + 1]; ++e) {
+      TileEntry entry = by_query.entries[static_cast<size_t>(e)];
+      const int32_t at = next[static_cast<size_t>(entry.tile)]++;
+      entry.tile = static_cast<int32_t>(t);
+      out.entries[static_cast<size_t>(at)] = entry;
+    }
+  return out;
+}
+
+size_t TilePlan::bytes() const {
+  const auto of = [](const auto&... vectors) { return (... + (vectors.size() * sizeof(vectors[0]))); };
+  return sizeof(TilePlan) + of(query_rows, key_rows, first_key, end_key, masks, by_query.begin, by_query.entries, by_key.begin, by_key.entries);
+}
 
 TilePlan full_plan(int32_t queries, int32_t keys) {
   TilePlan plan;

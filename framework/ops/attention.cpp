@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax attention: checks, the keys of its dropout, forward and backward.
+// Softmax attention: forward and backward.
 #include "framework/ops/attention.h"
 
 #include <vector>
@@ -16,40 +16,77 @@ namespace {
 
 // All that a call needs besides q, k, v; kept by the closure.
 struct Structure {
-  const Packing* packing;
-  AttentionPart held;
-  std::vector<const TilePlan*> plans;
+  const Packing *queries, *keys;
+  std::vector<AttentionPart> parts;
   int heads, head_dim;
   double scale;
   std::vector<uint64_t> dropout_keys;
   DropoutDraw dropout;
 };
 
-Structure structure(const Context& ctx, const Projections& x, const Packing& packing, const AttentionPart& plans,
-                    const AttentionSettings& s) {
-  check_projections(ctx, "attention", x, packing, s.heads);
-  require(plans.size() == static_cast<size_t>(packing.sequences()), "attention: {} plans for {} sequences", plans.size(),
-          packing.sequences());
-  for (int b = 0; b < packing.sequences(); ++b) {
-    const TilePlan* plan = plans[static_cast<size_t>(b)].get();
-    require(plan && plan->queries == packing.length(b) && plan->keys == packing.length(b),
-            "attention: the plan of sequence {} has {} queries and {} keys, its length is {}", b, plan ? plan->queries : 0,
-            plan ? plan->keys : 0, packing.length(b));
+// Holds the plans against the sequences: the kernels write the rows that they name from several threads.
+class PlanCheck {
+ public:
+  PlanCheck(const Packing& queries, const Packing& keys, int heads)
+      : queries_(queries), keys_(keys), heads_(heads), seen_(static_cast<size_t>(std::max(queries.longest(), keys.longest()))) {}
+
+  void part(const AttentionPart& plans) {
+    const auto b = static_cast<size_t>(queries_.sequences());
+    require(plans.size() == b || plans.size() == b * static_cast<size_t>(heads_), "attention: {} plans for {} sequences of {} heads",
+            plans.size(), b, heads_);
+    for (size_t p = 0; p < plans.size(); ++p) {
+      const int sequence = static_cast<int>(plans.size() == b ? p : p / static_cast<size_t>(heads_));
+      const TilePlan* plan = plans[p].get();
+      require(plan, "attention: sequence {} has no plan", sequence);
+      rows("queries", sequence, plan->queries, plan->query_rows, queries_.length(sequence));
+      rows("keys", sequence, plan->keys, plan->key_rows, keys_.length(sequence));
+    }
   }
-  Structure out{&packing, plans, {}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {}, {}};
-  for (const PlanPointer& plan : plans) out.plans.push_back(plan.get());
+
+ private:
+  void rows(const char* side, int sequence, int32_t count, const std::vector<int32_t>& list, int32_t length) {
+    if (list.empty()) {
+      require(count == length || count == 0, "attention: the plan of sequence {} has {} {}, its length is {}", sequence, count, side, length);
+      return;
+    }
+    require(static_cast<int32_t>(list.size()) == count, "attention: the plan of sequence {} has {} {} and lists {} rows", sequence, count,
+            side, list.size());
+    ++mark_;
+    for (const int32_t row : list) {
+      require(row >= 0 && row < length, "attention: the plan of sequence {} lists row {} of {}, its length is {}", sequence, row, side, length);
+      require(seen_[static_cast<size_t>(row)] != mark_, "attention: the plan of sequence {} lists row {} of {} twice", sequence, row, side);
+      seen_[static_cast<size_t>(row)] = mark_;
+    }
+  }
+
+  const Packing &queries_, &keys_;
+  int heads_;
+  std::vector<int64_t> seen_;  // the last list that named a row
+  int64_t mark_ = 0;
+};
+
+Structure structure(const Context& ctx, const Projections& x, const Packing& queries, const Packing& keys,
+                    std::span<const AttentionPart> parts, const AttentionSettings& s) {
+  check_projections(ctx, "attention", x, queries, keys, s.heads);
+  require(queries.sequences() == keys.sequences(), "attention: {} sequences of queries and {} of keys", queries.sequences(),
+          keys.sequences());
+  require(!parts.empty(), "attention: no part was given");
+  PlanCheck check(queries, keys, s.heads);
+  for (const AttentionPart& part : parts) check.part(part);
+  Structure out{&queries, &keys, {parts.begin(), parts.end()}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {}, {}};
   if (!ctx.draws_dropout(s.dropout)) return out;
   out.dropout.threshold = dropout_threshold(s.dropout);
   out.dropout.scale = 1 / (1 - s.dropout);
   out.dropout.step = ctx.step;
-  for (int h = 0; h < s.heads; ++h) out.dropout_keys.push_back(random_key(ctx.seed, "attention_dropout", s.name, h));
+  for (int h = 0; h < s.heads; ++h) out.dropout_keys.push_back(random_key(ctx.seed, s.purpose, s.name, s.first_head + h));
   return out;
 }
 
 template <class T>
-kernels::AttentionCall<T> call(const Structure& s, const Projections& x) {
-  return {s.packing,
-          s.plans.data(),
+kernels::AttentionCall<T> call(const Structure& s, const AttentionPart& part, const Projections& x) {
+  return {s.queries,
+          s.keys,
+          part,
           s.heads,
           s.head_dim,
           s.scale,
@@ -63,18 +100,28 @@ kernels::AttentionCall<T> call(const Structure& s, const Projections& x) {
 // `sources` are the variables that get gradients: q, k, v or the one array that holds them.
 Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes, Structure s) {
   Variable o{Tensor(ctx.dtype, x.q.shape())};
-  const Tensor lse(ctx.dtype, {s.heads, s.packing->rows()});
-  dispatch(ctx.dtype,
-           [&]<class T>(T) { kernels::launch<kernels::AttentionForward, T>(ctx.on, call<T>(s, x), o.value.matrix<T>(), lse.data<T>()); });
+  const Tensor lse(ctx.dtype, {s.heads, s.queries->rows()});
+  // Disjoint parts merge by their log-sum-exp: L = log sum of exp(L_p), o = sum of exp(L_p - L) o_p.
+  dispatch(ctx.dtype, [&]<class T>(T) {
+    kernels::Write write = kernels::Write::overwrite;
+    for (const AttentionPart& part : s.parts) {
+      kernels::launch<kernels::AttentionForward, T>(ctx.on, call<T>(s, part, x), o.value.matrix<T>(), lse.data<T>(), write);
+      write = kernels::Write::add;
+    }
+  });
   // With P = exp(S - L), M the dropout factors, delta_i = <do_i, o_i>: dP = (dO V') M, dS = P (dP - delta), dV = (P M)' dO,
-  // dQ = scale dS K, dK = scale dS' Q (Dao et al. 2022, 2205.14135, appendix B).
+  // dQ = scale dS K, dK = scale dS' Q (Dao et al. 2022, 2205.14135, appendix B). It holds for each part with the merged L and o.
   if (ctx.tape && nodes.any())
     o.node = ctx.tape->record("attention", [x, nodes, s = std::move(s), o = o.value, lse](Tape& tape, const Tensor& gradient) {
       const ProjectionGradients d(x, nodes);
       dispatch(gradient.dtype(), [&]<class T>(T) {
-        kernels::launch<kernels::AttentionBackward, T>(tape.execution(), call<T>(s, x), o.matrix<const T>(), lse.data<T>(),
-                                                       gradient.matrix<const T>(), d.parts.q.matrix<T>(), d.parts.k.matrix<T>(),
-                                                       d.parts.v.matrix<T>());
+        kernels::Write write = kernels::Write::overwrite;
+        for (const AttentionPart& part : s.parts) {
+          kernels::launch<kernels::AttentionBackward, T>(tape.execution(), call<T>(s, part, x), o.matrix<const T>(), lse.data<T>(),
+                                                         gradient.matrix<const T>(), d.parts.q.matrix<T>(), d.parts.k.matrix<T>(),
+                                                         d.parts.v.matrix<T>(), write);
+          write = kernels::Write::add;
+        }
       });
       d.hand_over(tape, nodes);
     });
@@ -84,14 +131,30 @@ Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes
 }  // namespace
 
 Variable attention(Context& ctx, const Variable& q, const Variable& k, const Variable& v, const Packing& packing,
-                   const AttentionPart& plans, const AttentionSettings& settings) {
+                   std::span<const AttentionPart> parts, const AttentionSettings& settings) {
   const Projections x{q.value, k.value, v.value};
-  return attend(ctx, x, {q.node, k.node, v.node, no_node}, structure(ctx, x, packing, plans, settings));
+  return attend(ctx, x, {q.node, k.node, v.node, no_node}, structure(ctx, x, packing, packing, parts, settings));
 }
 
-Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, const AttentionPart& plans, const AttentionSettings& settings) {
+Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, std::span<const AttentionPart> parts,
+                   const AttentionSettings& settings) {
   const Projections x = split(ctx, "attention", qkv.value);
-  return attend(ctx, x, {no_node, no_node, no_node, qkv.node}, structure(ctx, x, packing, plans, settings));
+  return attend(ctx, x, {no_node, no_node, no_node, qkv.node}, structure(ctx, x, packing, packing, parts, settings));
+}
+
+Variable attention(Context& ctx, const Variable& q, const Variable& k, const Variable& v, const Packing& packing, const AttentionPart& part,
+                   const AttentionSettings& settings) {
+  return attention(ctx, q, k, v, packing, std::span(&part, 1), settings);
+}
+
+Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, const AttentionPart& part, const AttentionSettings& settings) {
+  return attention(ctx, qkv, packing, std::span(&part, 1), settings);
+}
+
+Variable cross_attention(Context& ctx, const Variable& q, const Variable& k, const Variable& v, const Packing& queries, const Packing& keys,
+                         const AttentionPart& part, const AttentionSettings& settings) {
+  const Projections x{q.value, k.value, v.value};
+  return attend(ctx, x, {q.node, k.node, v.node, no_node}, structure(ctx, x, queries, keys, std::span(&part, 1), settings));
 }
 
 }  // namespace tapeformer::ops

@@ -22,7 +22,7 @@ kernels::LinearAttentionCall<T> call(const Projections& x, const Packing& packin
 }
 
 Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes, const Packing& packing, int heads, double epsilon) {
-  check_projections(ctx, "linear_attention", x, packing, heads);
+  check_projections(ctx, "linear_attention", x, packing, packing, heads);
   const int64_t head_dim = x.q.shape()[1] / heads;
   Variable o{Tensor(ctx.dtype, x.q.shape())};
   const Tensor state(ctx.dtype, {packing.sequences(), heads, head_dim, head_dim + 1}), denominator(ctx.dtype, {heads, packing.rows()});

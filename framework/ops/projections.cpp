@@ -20,23 +20,23 @@ Projections split(const Context& ctx, std::string_view op, const Tensor& qkv) {
   return thirds(qkv);
 }
 
-void check_projections(const Context& ctx, std::string_view op, const Projections& x, const Packing& packing, int heads) {
+void check_projections(const Context& ctx, std::string_view op, const Projections& x, const Packing& queries,
+                       const Packing& keys, int heads) {
   check_matrix(ctx, op, "q", x.q);
-  check_tensor(op, "k", x.k, ctx.dtype, x.q.shape());
-  check_tensor(op, "v", x.v, ctx.dtype, x.q.shape());
-  check_rows(op, x.q, packing);
+  check_rows(op, x.q, queries);
   const int64_t columns = x.q.shape()[1];
+  check_tensor(op, "k", x.k, ctx.dtype, {keys.rows(), columns});
+  check_tensor(op, "v", x.v, ctx.dtype, {keys.rows(), columns});
   require(heads >= 1 && columns >= heads && columns % heads == 0, "{}: {} columns do not divide into {} heads", op, columns, heads);
 }
 
 ProjectionGradients::ProjectionGradients(const Projections& x, const ProjectionNodes& nodes) {
   const Dtype dtype = x.q.dtype();
-  const Shape& shape = x.q.shape();
   if (nodes.qkv != no_node) {
-    whole = Tensor(dtype, {shape[0], 3 * shape[1]});
+    whole = Tensor(dtype, {x.q.shape()[0], 3 * x.q.shape()[1]});
     parts = thirds(whole);
   } else {
-    parts = {Tensor(dtype, shape), Tensor(dtype, shape), Tensor(dtype, shape)};
+    parts = {Tensor(dtype, x.q.shape()), Tensor(dtype, x.k.shape()), Tensor(dtype, x.v.shape())};
   }
 }
 

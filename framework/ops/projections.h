@@ -8,7 +8,7 @@
 namespace tapeformer::ops {
 
 struct Projections {
-  Tensor q, k, v;  // [T, H*D]
+  Tensor q, k, v;  // [T, H*D]; k and v may have rows of their own
 };
 
 // The nodes that get the gradients: of q, k and v, or of the one array qkv.
@@ -19,8 +19,8 @@ struct ProjectionNodes {
 
 // Column views of qkv [T, 3*H*D].
 Projections split(const Context&, std::string_view op, const Tensor& qkv);
-// Equal shapes that the heads divide, and a row for each row of the packing.
-void check_projections(const Context&, std::string_view op, const Projections&, const Packing&, int heads);
+// Equal columns that the heads divide, and a row for each row of the packing: q of `queries`, k and v of `keys`.
+void check_projections(const Context&, std::string_view op, const Projections&, const Packing& queries, const Packing& keys, int heads);
 
 // Arrays that a kernel overwrites with dq, dk, dv, laid out as x is.
 struct ProjectionGradients {

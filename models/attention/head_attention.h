@@ -50,7 +50,7 @@ class PlanCache {
     auto [at, fresh] = plans_.try_emplace(length);
     if (fresh) {
       at->second = std::make_shared<const TilePlan>(make(length));
-      bytes_ += 2 * at->second->by_query.entries.size() * sizeof(TileEntry) + 2 * at->second->first_key.size() * sizeof(int32_t);
+      bytes_ += at->second->bytes();
     }
     return at->second;
   }

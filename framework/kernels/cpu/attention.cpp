@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "framework/core/buffer.h"
+#include "framework/core/error.h"
 #include "framework/core/parallel.h"
 #include "framework/kernels/cpu/simd/attention.h"
 
@@ -76,9 +77,9 @@ Units make_units(const AttentionCall<float>& call, Side side) {
   Units out;
   const int64_t width = simd::attention_width(call.head_dim);
   int64_t group = 0;
-  for (int b = 0; b < call.packing->sequences(); ++b) {
-    if (call.packing->length(b) == 0) continue;
-    const std::vector<Unit> runs = runs_of(*call.plans[b], side, b);
+  for (int b = 0; b < call.queries->sequences(); ++b) {
+    if (call.queries->length(b) == 0) continue;
+    const std::vector<Unit> runs = runs_of(call.plan(b, 0), side, b);
     for (int h = 0; h < call.heads; ++h, ++group)
       for (Unit u : runs) {
         u.head = h;
@@ -110,11 +111,11 @@ simd::ConstRows rows_at(const View<const float>& v, int64_t row, int64_t column)
 simd::Rows rows_at(const View<float>& v, int64_t row, int64_t column) { return {v.row(row) + column, v.stride}; }
 
 simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, Side side) {
-  const TilePlan& plan = *call.plans[u.sequence];
+  const TilePlan& plan = call.plan(u.sequence, u.head);
   const TileList& list = side == Side::queries ? plan.by_query : plan.by_key;
-  const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+  const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
   simd::AttentionUnit out;
-  out.rows = call.packing->length(u.sequence);
+  out.rows = call.queries->length(u.sequence);
   out.head_dim = call.head_dim;
   out.first = u.first;
   out.last = u.last;
@@ -130,21 +131,32 @@ simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, S
   out.v = rows_at(call.v, row, column);
   if (call.dropout.on())
     out.dropout = {call.dropout_keys[u.head], call.dropout.threshold, static_cast<float>(call.dropout.scale),
-                   call.packing->sample_ids()[static_cast<size_t>(u.sequence)], call.dropout.step};
+                   call.queries->sample_ids()[static_cast<size_t>(u.sequence)], call.dropout.step};
   return out;
+}
+
+void check_supported(const AttentionCall<float>& call, Write write) {
+  bool plain = write == Write::overwrite && call.queries == call.keys && !call.plan_for_each_head();
+  for (int b = 0; plain && b < call.queries->sequences(); ++b) {
+    const TilePlan& plan = call.plan(b, 0);
+    const int32_t rows = call.queries->length(b);
+    plain = plan.masks.empty() && plan.query_rows.empty() && plan.key_rows.empty() && plan.queries == rows && plan.keys == rows;
+  }
+  require(plain, "attention on the cpu device takes one part of self attention without masks and row lists, shared by the heads");
 }
 
 }  // namespace
 
 template <>
-void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<float> o, float* lse) {
+void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<float> o, float* lse, Write write) {
+  check_supported(call, write);
   const Units all = make_units(call, Side::queries);
   on.threads->run(all.count(), [&](int64_t task) {
     for (int32_t i = all.tasks[static_cast<size_t>(task)]; i < all.tasks[static_cast<size_t>(task) + 1]; ++i) {
       const Unit& u = all.units[static_cast<size_t>(all.order[static_cast<size_t>(i)])];
       const simd::AttentionUnit unit = described(call, u, Side::queries);
-      const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)];
-      simd::attention_forward(unit, rows_at(o, row, int64_t{u.head} * call.head_dim), lse + int64_t{u.head} * call.packing->rows() + row,
+      const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)];
+      simd::attention_forward(unit, rows_at(o, row, int64_t{u.head} * call.head_dim), lse + int64_t{u.head} * call.queries->rows() + row,
                               thread_scratch(simd::attention_forward_scratch(unit)));
     }
   });
@@ -152,7 +164,8 @@ void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float
 
 template <>
 void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<const float> o, const float* lse,
-                                   View<const float> d_o, View<float> dq, View<float> dk, View<float> dv) {
+                                   View<const float> d_o, View<float> dq, View<float> dk, View<float> dv, Write write) {
+  check_supported(call, write);
   const Units all = make_units(call, Side::keys);
   const Storage memory = all.part_floats ? allocate(static_cast<size_t>(all.part_floats) * sizeof(float)) : Storage();
   float* const parts = reinterpret_cast<float*>(memory.get());
@@ -162,13 +175,13 @@ void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<floa
       const auto at = static_cast<size_t>(all.order[static_cast<size_t>(i)]);
       const Unit& u = all.units[at];
       const simd::AttentionUnit unit = described(call, u, Side::keys);
-      const int64_t row = call.packing->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+      const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
       const size_t need = simd::attention_backward_scratch(unit);
       const size_t own =
           u.part < 0 ? static_cast<size_t>((u.met_last - u.met_first) * TilePlan::tile * simd::attention_width(call.head_dim)) : 0;
       float* const scratch = thread_scratch(need + own);
       float* const part = u.part < 0 ? scratch + need : parts + u.part;
-      simd::attention_backward(unit, rows_at(o, row, column), lse + int64_t{u.head} * call.packing->rows() + row, rows_at(d_o, row, column),
+      simd::attention_backward(unit, rows_at(o, row, column), lse + int64_t{u.head} * call.queries->rows() + row, rows_at(d_o, row, column),
                                rows_at(dk, row, column), rows_at(dv, row, column), part, scratch);
       if (u.part < 0) {
         const simd::AttentionPart only{part, u.met_first, u.met_last};

@@ -60,8 +60,7 @@ Pattern with_empty_rows() {
 // One batch: q, k, v are columns of one array, so their rows are strided, and start at an odd float, so that nothing is aligned.
 struct Batch {
   Packing packing;
-  std::vector<TilePlan> plans;
-  std::vector<const TilePlan*> plan_of;
+  std::vector<PlanPointer> plans;
   int heads, dim;
   double p = 0;
   std::vector<float> inputs, d_o;
@@ -69,8 +68,7 @@ struct Batch {
 
   Batch(const std::vector<int32_t>& lengths, std::vector<uint32_t> samples, int heads, int dim, const Pattern& pattern)
       : packing(lengths, std::move(samples)), heads(heads), dim(dim) {
-    for (const int n : lengths) plans.push_back(pattern.plan(n));
-    for (const TilePlan& plan : plans) plan_of.push_back(&plan);
+    for (const int n : lengths) plans.push_back(std::make_shared<TilePlan>(pattern.plan(n)));
     const auto rows = static_cast<size_t>(packing.rows());
     inputs.resize(rows * stride() + 1);
     d_o.resize(rows * width() + 1);
@@ -91,8 +89,8 @@ struct Batch {
   }
   AttentionCall<float> call() const {
     AttentionCall<float> c;
-    c.packing = &packing;
-    c.plans = plan_of.data();
+    c.queries = c.keys = &packing;
+    c.plans = plans;
     c.heads = heads;
     c.head_dim = dim;
     c.scale = 1 / std::sqrt(static_cast<double>(dim));
@@ -129,9 +127,9 @@ Result run(const Batch& b, int threads) {
   ThreadPool pool(threads);
   const Execution on{Device::cpu, &pool};
   Result r(b);
-  AttentionForward<float>::cpu(on, b.call(), r.output(), r.lse.data());
+  AttentionForward<float>::cpu(on, b.call(), r.output(), r.lse.data(), Write::overwrite);
   const View<const float> d_o{b.d_o.data() + 1, b.packing.rows(), static_cast<int64_t>(b.width()), static_cast<int64_t>(b.width())};
-  AttentionBackward<float>::cpu(on, b.call(), r.output(), r.lse.data(), d_o, r.gradient(0), r.gradient(1), r.gradient(2));
+  AttentionBackward<float>::cpu(on, b.call(), r.output(), r.lse.data(), d_o, r.gradient(0), r.gradient(1), r.gradient(2), Write::overwrite);
   return r;
 }
 
