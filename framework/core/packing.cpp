@@ -28,9 +28,18 @@ Packing::Packing(const std::vector<int32_t>& lengths, std::vector<uint32_t> samp
     }
 }
 
-const Packing& Packing::one_row_each() const {
-  if (!one_row_each_) one_row_each_ = std::make_shared<const Packing>(std::vector<int32_t>(sample_ids_.size(), 1), sample_ids_);
-  return *one_row_each_;
+const Packing& Packing::with_lengths(const std::vector<int32_t>& lengths) const {
+  std::shared_ptr<const Packing>& made = derived_[lengths];
+  if (!made) made = std::make_shared<const Packing>(lengths, sample_ids_);
+  return *made;
+}
+
+const Packing& Packing::rows_each(int32_t count) const { return with_lengths(std::vector<int32_t>(sample_ids_.size(), count)); }
+
+const Packing& Packing::longer_by(int32_t count) const {
+  std::vector<int32_t> lengths;
+  for (int b = 0; b < sequences(); ++b) lengths.push_back(length(b) + count);
+  return with_lengths(lengths);
 }
 
 }  // namespace tapeformer

@@ -2,6 +2,7 @@
 // How the sequences of a batch lie in one array of T rows, without padding. Immutable, made once a batch.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,8 +22,14 @@ class Packing {
   const std::vector<uint32_t>& sample_ids() const { return sample_ids_; }  // [B]
   const std::vector<int32_t>& positions() const { return positions_; }     // [T], place of a row in its own sequence
   const std::vector<uint32_t>& row_samples() const { return row_samples_; }  // [T], sample id of a row's sequence
-  // One row for each sequence, as pooling makes them; lives as long as this packing or a copy of it. Made on first use, from one thread.
-  const Packing& one_row_each() const;
+  // The same sequences with other lengths: keys that were pooled, one row each, extra rows in front. Lives as long as this packing or a
+  // copy of it (closures on the tape may refer to it). Made on first use, from one thread.
+  const Packing& with_lengths(const std::vector<int32_t>& lengths) const;
+  // `count` rows for each sequence.
+  const Packing& rows_each(int32_t count) const;
+  const Packing& one_row_each() const { return rows_each(1); }
+  // Each sequence longer by `count` rows.
+  const Packing& longer_by(int32_t count) const;
 
  private:
   std::vector<int32_t> offsets_{0};
@@ -30,7 +37,7 @@ class Packing {
   std::vector<int32_t> positions_;
   std::vector<uint32_t> row_samples_;
   int32_t longest_ = 0;
-  mutable std::shared_ptr<const Packing> one_row_each_;
+  mutable std::map<std::vector<int32_t>, std::shared_ptr<const Packing>> derived_;  // by lengths
 };
 
 }  // namespace tapeformer

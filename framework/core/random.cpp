@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -43,6 +44,17 @@ double Draw::gaussian(uint32_t row, uint32_t column) const {
   const int pair = static_cast<int>(column % 4) / 2 * 2;
   const double radius = std::sqrt(-2 * std::log(uniform_of(w[pair]))), angle = 2 * std::numbers::pi * uniform_of(w[pair + 1]);
   return radius * (column % 2 ? std::sin(angle) : std::cos(angle));
+}
+
+std::vector<int32_t> picks(const Draw& draw, uint32_t row, std::span<const int32_t> candidates, size_t count) {
+  std::vector<std::pair<uint32_t, int32_t>> order;
+  order.reserve(candidates.size());
+  for (const int32_t v : candidates) order.emplace_back(draw.word(row, static_cast<uint32_t>(v)), v);
+  count = std::min(count, order.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end());
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(order[i].second);
+  return out;
 }
 
 uint64_t dropout_threshold(double p) {

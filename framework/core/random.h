@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct Draw {
   // Standard normal by Box-Muller on words (0, 1) and (2, 3) of the block, in double.
   double gaussian(uint32_t row, uint32_t column) const;
 };
+
+// The `count` candidates with the smallest words of a row, in the order of their words (ties: the smaller candidate first); all of them
+// where there are fewer. Candidate v has the word of column v, so a choice does not depend on what else could be chosen.
+std::vector<int32_t> picks(const Draw&, uint32_t row, std::span<const int32_t> candidates, size_t count);
 
 // Keep a value iff word >= the threshold: round(p * 2^32), compared in 64 bits.
 uint64_t dropout_threshold(double p);

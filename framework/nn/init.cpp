@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "framework/core/random.h"
-
 namespace tapeformer::nn {
 namespace {
 
@@ -33,6 +31,10 @@ void fill_xavier_uniform(uint64_t seed, const std::string& name, const Tensor& w
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(weight.shape()[0] + weight.shape()[1]));
   const Draw draw = init_draw(seed, name);
   fill(weight, [&](uint32_t r, uint32_t c) { return bound * (2 * draw.uniform(r, c) - 1); });
+}
+
+void fill_gaussian(const Draw& draw, const Tensor& matrix, uint32_t first_row) {
+  fill(matrix, [&](uint32_t r, uint32_t c) { return draw.gaussian(first_row + r, c); });
 }
 
 Parameter Builder::constant(std::string name, Shape shape, double value) const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/autograd/tape.h"
+#include "framework/core/random.h"
 
 namespace tapeformer::nn {
 
@@ -20,5 +21,7 @@ struct Builder {
 
 // Fills a matrix (a parameter or a slice of one) as if it were the parameter `name`.
 void fill_xavier_uniform(uint64_t seed, const std::string& name, const Tensor& weight, double gain);
+// Standard normal values, the draw's at (first_row + row, column).
+void fill_gaussian(const Draw&, const Tensor& matrix, uint32_t first_row = 0);
 
 }  // namespace tapeformer::nn

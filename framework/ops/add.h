@@ -5,4 +5,6 @@
 
 namespace tapeformer::ops {
 Variable add(Context&, const Variable& x, const Variable& y);
+// x + factor y; losses [1] too.
+Variable add(Context&, const Variable& x, const Variable& y, double factor);
 }

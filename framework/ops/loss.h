@@ -9,6 +9,7 @@ struct Loss {
   Variable sum;      // [1]
   double count = 0;  // sum of the weights of the targets that counted
   Tensor per_row;    // [M] losses, to name the rows of a bad one
+  double auxiliary = 0;  // the part of the sum that is not the targets' but the model's own
 };
 
 struct CrossEntropySettings {

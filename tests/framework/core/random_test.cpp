@@ -52,6 +52,22 @@ TEST_CASE("a keyed permutation visits every index once and differs by epoch", "[
   }
 }
 
+TEST_CASE("picks are the candidates with the smallest words, whatever else could be picked", "[random]") {
+  const Draw draw{random_key(7, "layout", "a", 1), no_sample, 9};
+  std::vector<int32_t> all(50);
+  for (int32_t v = 0; v < 50; ++v) all[static_cast<size_t>(v)] = v;
+  const std::vector<int32_t> order = picks(draw, 3, all, 99);
+  CHECK(order.size() == 50);
+  for (size_t i = 1; i < order.size(); ++i)
+    CHECK(draw.word(3, static_cast<uint32_t>(order[i - 1])) <= draw.word(3, static_cast<uint32_t>(order[i])));
+  CHECK(picks(draw, 3, all, 4) == std::vector<int32_t>(order.begin(), order.begin() + 4));
+  std::vector<int32_t> without = all;
+  without.erase(without.begin() + order[0]);
+  CHECK(picks(draw, 3, without, 3) == std::vector<int32_t>(order.begin() + 1, order.begin() + 4));
+  CHECK(picks(draw, 4, all, 4) != picks(draw, 3, all, 4));
+  CHECK(picks(draw, 3, {}, 4).empty());
+}
+
 TEST_CASE("dropout thresholds are rounded to 32 bits", "[random]") {
   CHECK(dropout_threshold(0) == 0);
   CHECK(dropout_threshold(0.5) == 0x80000000ull);

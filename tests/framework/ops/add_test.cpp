@@ -19,6 +19,18 @@ TEST_CASE("add equals the sum", "[add]") {
   check_op(c);
 }
 
+TEST_CASE("add with a factor scales the second", "[add]") {
+  OpCase c;
+  c.inputs = {random_tensor(Dtype::f64, {5, 3}, 1), random_tensor(Dtype::f64, {5, 3}, 2)};
+  c.op = [](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) { return ops::add(ctx, in[0], in[1], -2.5); };
+  c.oracle = [](const std::vector<Matrix>& in, const std::vector<Matrix>&) {
+    Matrix z = in[0];
+    for (size_t i = 0; i < z.values.size(); ++i) z.values[i] -= 2.5 * in[1].values[i];
+    return z;
+  };
+  check_op(c);
+}
+
 TEST_CASE("a variable read several times gets every gradient", "[add]") {
   OpCase c;
   c.inputs = {random_tensor(Dtype::f64, {4, 6}, 1)};
