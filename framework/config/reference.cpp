@@ -15,9 +15,17 @@ void print_resolved(const SectionState& section, const std::string& indent, std:
       text += fmt::format("{}{}: {}  # from: {}\n", indent, yaml_text(m.field.key), m.field.text, origin(m.field.place));
       continue;
     }
-    const char* nothing = m.section->members.empty() ? " {}" : "";
+    const char* nothing = !m.section->members.empty() ? "" : m.section->is_list ? " []" : " {}";
     text += fmt::format("{}{}:{}  # from: {}\n", indent, yaml_text(m.section->key), nothing, origin(m.section->place));
-    print_resolved(*m.section, indent + "  ", text);
+    if (!m.section->is_list) {
+      print_resolved(*m.section, indent + "  ", text);
+      continue;
+    }
+    for (const Member& item : m.section->members) {
+      const size_t dash = text.size() + indent.size() + 2;
+      print_resolved(*item.section, indent + "    ", text);
+      text[dash] = '-';
+    }
   }
 }
 

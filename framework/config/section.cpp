@@ -295,26 +295,55 @@ std::vector<std::pair<std::string, double>> Section::numbers_by_name(std::string
   return numbers;
 }
 
-Section Section::section(std::string_view key, std::string_view help) {
-  for (const Member& m : state_->members) {
-    if (m.section && m.section->key == key) return Section(m.section);
-    require(m.section || m.field.key != key, "config: '{}' is asked for as {} and as a section", path(key), m.field.type);
-  }
+std::shared_ptr<SectionState> Section::below(std::string_view key, std::string_view help, const Entry* entry) {
   auto below = std::make_shared<SectionState>();
   below->document = state_->document;
   below->parent = state_.get();
   below->key = key;
   below->path = path(key);
   below->help = help;
-  if (const Entry* entry = state_->entry(key)) {
-    below->place = entry->key_place;
-    if (entry->value.kind == Node::Kind::map) below->node = &entry->value;
-    else if (!entry->value.is_empty())
-      state_->document->report.error(
-          entry->value.place, fmt::format("'{}' must be a section with keys of its own, found {}", below->path, found(entry->value)));
-  }
+  if (entry != nullptr) below->place = entry->key_place;
   state_->members.push_back({{}, below});
-  return Section(below);
+  return below;
+}
+
+Section Section::section(std::string_view key, std::string_view help) {
+  for (const Member& m : state_->members) {
+    if (m.section && m.section->key == key) return Section(m.section);
+    require(m.section || m.field.key != key, "config: '{}' is asked for as {} and as a section", path(key), m.field.type);
+  }
+  const Entry* entry = state_->entry(key);
+  const auto made = below(key, help, entry);
+  if (entry != nullptr) {
+    if (entry->value.kind == Node::Kind::map) made->node = &entry->value;
+    else if (!entry->value.is_empty())
+      state_->document->report.error(entry->value.place,
+                                     fmt::format("'{}' must be a section with keys of its own, found {}", made->path, found(entry->value)));
+  }
+  return Section(made);
+}
+
+std::vector<Section> Section::sections(std::string_view key, std::string_view help) {
+  const Entry* entry = state_->entry(key);
+  const Section list(below(key, help, entry));
+  list.state_->is_list = true;
+  if (entry == nullptr || entry->value.is_empty()) return {};
+  const auto refuse = [&](const Node& node, const std::string& what, const char* wanted) {
+    state_->document->report.error(node.place, fmt::format("'{}' must be {}, found {}", what, wanted, found(node)));
+  };
+  if (entry->value.kind != Node::Kind::list) {
+    refuse(entry->value, list.path(), "a list of sections");
+    return {};
+  }
+  std::vector<Section> items;
+  for (const Node& item : entry->value.items) {
+    const std::string place = fmt::format("{}", items.size());
+    items.emplace_back(Section(list).below(place, help, nullptr));
+    items.back().state_->place = item.place;
+    if (item.kind == Node::Kind::map) items.back().state_->node = &item;
+    else refuse(item, items.back().path(), "a section with keys of its own");
+  }
+  return items;
 }
 
 bool Section::given(std::string_view key) const {

@@ -24,6 +24,7 @@ constexpr Range above(double low) { return {low, std::numeric_limits<double>::in
 constexpr Range between(double low, double high) { return {low, high, false, false}; }
 constexpr Range from_below(double low, double high) { return {low, high, false, true}; }  // low <= x < high
 
+struct Entry;         // of the tree
 struct SectionState;  // of the document
 
 // One map of the config. Cheap to copy; valid while its Document lives.
@@ -64,6 +65,8 @@ class Section {
   size_t choose(std::string_view key, size_t by_default, const std::vector<std::string_view>& words, std::string_view help);
   // A map below `key`; empty when not given.
   Section section(std::string_view key, std::string_view help);
+  // A list of maps, each a section of its own named by its place: "model.attention.groups.0". Empty when not given.
+  std::vector<Section> sections(std::string_view key, std::string_view help);
   // A map with keys of the user's own (label: weight).
   std::vector<std::pair<std::string, double>> numbers_by_name(std::string_view key, Range, std::string_view help);
 
@@ -80,6 +83,7 @@ class Section {
   std::string path(std::string_view key) const;
 
  private:
+  std::shared_ptr<SectionState> below(std::string_view key, std::string_view help, const Entry* entry);
   std::shared_ptr<SectionState> state_;
 };
 

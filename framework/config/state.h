@@ -35,6 +35,7 @@ struct SectionState {
   std::string key, path, help;
   const Node* node = nullptr;  // a map, or null when the section is not given
   Place place;                 // of its key
+  bool is_list = false;        // of sections named 0, 1, ...
   std::vector<Member> members;
 
   std::string path_of(std::string_view key) const { return path.empty() ? std::string(key) : path + "." + std::string(key); }
