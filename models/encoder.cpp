@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/encoder.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "framework/ops/extra_rows.h"
 
 namespace tapeformer::models {
 namespace {
@@ -15,6 +18,8 @@ struct Counter : nn::Visitor {
 
 Encoder::Encoder(const nn::Builder& build, const ModelSettings& s, const data::Description& d)
     : settings_(s), embedding_(build, "embedding", s, d) {
+  const ExtraRows& extra = s.attention.extra_rows;
+  if (extra.count > 0) extra_rows_ = build.normal("encoder.extra_rows", {extra.count, s.dim}, extra.deviation);
   for (int i = 0; i < s.layers; ++i)
     blocks_.push_back(std::make_unique<EncoderBlock>(build, fmt::format("encoder.layers.{}", i), s, i, d.max_length));
   if (s.norm_position == NormPosition::pre) final_norm_.emplace(build, "encoder.final_norm", s.dim, s.norm.back(), s.batch_norm);
@@ -22,13 +27,17 @@ Encoder::Encoder(const nn::Builder& build, const ModelSettings& s, const data::D
 
 Encoder::Output Encoder::forward(Context& context, const data::Batch& batch) {
   Output out{embedding_.forward(context, batch), {}};
-  for (auto& block : blocks_) out.x = block->forward(context, out.x, batch.packing, out.auxiliary);
+  if (extra_rows_) out.x = ops::put_in_front(context, ops::parameter(context, *extra_rows_), out.x, batch.packing);
+  const Packing& packing = extra_rows_ ? batch.packing.longer_by(extra_rows()) : batch.packing;
+  for (auto& block : blocks_) out.x = block->forward(context, out.x, packing, out.auxiliary);
   if (final_norm_) out.x = final_norm_->forward(context, out.x);
+  if (extra_rows_) out.x = ops::take_off_front(context, out.x, batch.packing, extra_rows());
   return out;
 }
 
 void Encoder::visit(nn::Visitor& visitor) {
   embedding_.visit(visitor);
+  if (extra_rows_) visitor.parameter(*extra_rows_);
   for (auto& block : blocks_) block->visit(visitor);
   if (final_norm_) final_norm_->visit(visitor);
 }
@@ -37,20 +46,27 @@ void Encoder::after_update(Context& context) {
   for (auto& block : blocks_) block->after_update(context);
 }
 
+bool Encoder::has_auxiliary() const {
+  return std::any_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->attention().has_auxiliary(); });
+}
+
 int Encoder::prepare_inference() {
   int folded = 0;
   for (auto& block : blocks_) folded += block->prepare_inference();
   return folded;
 }
 
-std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& lengths) const {
-  const double rows = std::accumulate(lengths.begin(), lengths.end(), 0.0), c = static_cast<double>(settings_.dim);
+std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& of_batch) const {
+  const double own_rows = std::accumulate(of_batch.begin(), of_batch.end(), 0.0), c = static_cast<double>(settings_.dim);
+  std::vector<int32_t> lengths = of_batch;
+  for (int32_t& n : lengths) n += extra_rows();
+  const double rows = std::accumulate(lengths.begin(), lengths.end(), 0.0);
   const double f = static_cast<double>(settings_.feed_forward.dim);
   std::vector<nn::Cost> parts;
   Counter embedding;
   const_cast<Embedding&>(embedding_).visit(embedding);
-  const double entrance = embedding_.forward_flops(static_cast<int64_t>(rows));
-  parts.push_back({"embedding", embedding.parameters, entrance, 2 * entrance, 4 * rows * c});
+  const double entrance = embedding_.forward_flops(static_cast<int64_t>(own_rows));
+  parts.push_back({"embedding", embedding.parameters + extra_rows() * settings_.dim, entrance, 2 * entrance, 4 * rows * c});
   for (size_t i = 0; i < blocks_.size(); ++i) {
     Counter block;
     blocks_[i]->visit(block);

@@ -11,18 +11,22 @@ class Encoder {
  public:
   Encoder(const nn::Builder&, const ModelSettings&, const data::Description&);
   struct Output {
-    Variable x;  // [T,C]
+    Variable x;  // [T,C], one row for each of the batch's
     std::vector<ops::Loss> auxiliary;
   };
   Output forward(Context&, const data::Batch&);
   void visit(nn::Visitor&);
   void after_update(Context&);
+  bool has_auxiliary() const;
+  // In front of every sequence, from the first layer to the last; the output is without them.
+  int extra_rows() const { return settings_.attention.extra_rows.count; }
   int prepare_inference();
   std::vector<nn::Cost> cost(const std::vector<int32_t>& lengths) const;
 
  private:
   ModelSettings settings_;
   Embedding embedding_;
+  std::optional<Parameter> extra_rows_;  // [g,C]
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<nn::Norm> final_norm_;
 };

@@ -2,25 +2,13 @@
 #include "models/encoder_block.h"
 
 namespace tapeformer::models {
-namespace {
-
-std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::string& name, const ModelSettings& s, int layer,
-                                          int64_t max_length) {
-  const size_t variant = s.attention[static_cast<size_t>(layer)];
-  return attention_variants()[variant].make(build, name,
-                                            {.dim = s.dim, .heads = s.heads, .dropout = s.attention_dropout, .max_length = max_length},
-                                            s.own_settings[variant].get());
-}
-
-}  // namespace
-
 EncoderBlock::EncoderBlock(const nn::Builder& build, const std::string& name, const ModelSettings& s, int layer, int64_t max_length)
     : name_(name),
       position_(s.norm_position),
       dropout_(s.dropout),
       attention_norm_(build, name + ".attention_norm", s.dim, s.norm[static_cast<size_t>(layer)], s.batch_norm),
       feed_forward_norm_(build, name + ".feed_forward_norm", s.dim, s.norm[static_cast<size_t>(layer)], s.batch_norm),
-      attention_(make_attention(build, name + ".attention", s, layer, max_length)),
+      attention_(make_attention(build, name + ".attention", {.dim = s.dim, .max_length = max_length, .layer = layer}, s.attention)),
       feed_forward_(build, name + ".feed_forward", s.dim, s.feed_forward) {}
 
 Variable EncoderBlock::forward(Context& context, const Variable& x, const Packing& packing, std::vector<ops::Loss>& auxiliary) {
@@ -31,7 +19,7 @@ Variable EncoderBlock::forward(Context& context, const Variable& x, const Packin
 
   AttentionOutput attended = attention_->forward(context, entrance(attention_norm_, x), packing,
                                                  {.norm = fused(attention_norm_), .residual = x, .dropout = dropout_});
-  if (attended.auxiliary) auxiliary.push_back(*attended.auxiliary);
+  auxiliary.insert(auxiliary.end(), attended.auxiliary.begin(), attended.auxiliary.end());
   const Variable middle = exit(attention_norm_, attended.x);
   if (context.inspect) context.inspect(name_ + ".attention.output", middle.value);
   const Variable y = exit(feed_forward_norm_, feed_forward_.forward(context, entrance(feed_forward_norm_, middle),
@@ -50,12 +38,12 @@ void EncoderBlock::visit(nn::Visitor& visitor) {
 int EncoderBlock::prepare_inference() {
   if (position_ != NormPosition::pre) return 0;  // after a post-norm the residual stream reads the norm's output too
   int folded = 0;
-  if (const auto readers = attention_->input_readers(); attention_norm_.batch_norm() && readers.size() == 1) {
-    attention_norm_.fold_into(readers[0].first, readers[0].second);
+  if (const InputReaders readers = attention_->input_readers(); attention_norm_.batch_norm() && readers) {
+    attention_norm_.fold_into(*readers);
     ++folded;
   }
   if (feed_forward_norm_.batch_norm()) {
-    feed_forward_norm_.fold_into(feed_forward_.up.weight.value, feed_forward_.up.bias.value);
+    feed_forward_norm_.fold_into({{feed_forward_.up.weight.value, feed_forward_.up.bias.value}});
     ++folded;
   }
   return folded;

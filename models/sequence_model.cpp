@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "framework/kernels/cross_entropy.h"
 #include "framework/ops/add.h"
 #include "framework/ops/pooling.h"
 
@@ -18,11 +19,37 @@ Variable SequenceModel::forward(Context& context, const data::Batch& batch) {
   return head_.forward(context, ops::pooling(context, settings_.pooling, encoded.x, batch.packing), batch.packing.one_row_each());
 }
 
+// The trainer divides everything by the group's targets, so an auxiliary mean over the group is its sum times targets / count. An auxiliary
+// count grows with the rows it is taken over, extra ones included: the group's follows from the group's rows.
 ops::Loss SequenceModel::loss(Context& context, const Variable& output, const data::Batch& batch) {
   ops::Loss total = target_loss(context, output, batch);
-  for (const ops::Loss& extra : auxiliary_) total.sum = ops::add(context, total.sum, extra.sum);
+  const auto rows = [&](int64_t own, int64_t samples) { return static_cast<double>(own + samples * encoder_.extra_rows()); };
+  for (const ops::Loss& extra : auxiliary_) {
+    if (extra.count <= 0) continue;
+    double factor = total.count / extra.count;
+    if (const GroupTotals* group = context.group)
+      factor = group->targets / (extra.count * rows(group->rows, group->samples) / rows(batch.packing.rows(), batch.packing.sequences()));
+    total.sum = ops::add(context, total.sum, extra.sum, factor);
+    total.auxiliary +=
+        factor * (extra.sum.value.dtype() == Dtype::f32 ? extra.sum.value.data<float>()[0] : extra.sum.value.data<double>()[0]);
+  }
   auxiliary_.clear();
   return total;
+}
+
+double SequenceModel::target_count(const data::Batch& batch) const {
+  const Tensor weights = reads_ == Reads::sequences && batch.weights.defined() ? batch.weights.converted(Dtype::f64) : Tensor();
+  double count = 0;
+  for (int64_t r = 0; r < batch.targets.shape()[0]; ++r) {
+    double weight = weights.defined() ? weights.data<double>()[r] : 1;
+    if (batch.targets.dtype() == Dtype::i32) {
+      const int32_t target = batch.targets.data<int32_t>()[r];
+      if (target == kernels::ignored_target) continue;
+      if (!class_weights_.empty()) weight *= class_weights_.at(static_cast<size_t>(target));
+    }
+    count += weight;
+  }
+  return count;
 }
 
 void SequenceModel::visit(nn::Visitor& visitor) {

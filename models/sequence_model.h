@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the models share: an encoder and a head. A model says what the head reads and what its loss is.
 #pragma once
-#include "framework/nn/model.h"
 #include "models/encoder.h"
 #include "models/head.h"
 
@@ -14,6 +13,8 @@ class SequenceModel : public nn::Model {
   SequenceModel(const nn::Builder&, const ModelSettings&, const data::Description&, Reads);
   Variable forward(Context&, const data::Batch&) override;
   ops::Loss loss(Context&, const Variable& output, const data::Batch&) override;
+  double target_count(const data::Batch&) const override;
+  bool has_auxiliary() const override { return encoder_.has_auxiliary(); }
   void visit(nn::Visitor&) override;
   void after_update(Context& context) override { encoder_.after_update(context); }
   int prepare_inference() override { return encoder_.prepare_inference(); }

@@ -33,33 +33,6 @@ void read_norm(config::Section s, ModelSettings& out) {
                                        s.path("freeze_from"), bn.freeze_from));
 }
 
-void read_attention(config::Section s, ModelSettings& out) {
-  const auto variants = attention_variants();
-  std::vector<std::string_view> words;
-  for (const auto& v : variants) words.push_back(v.name);
-  const std::vector<size_t> chosen = s.choices("type", {0}, words, "the attention variant: one word, or a list with one word a layer");
-  if (chosen.size() != 1 && chosen.size() != static_cast<size_t>(out.layers))
-    s.fault("type", fmt::format("'{}' lists {} variants, 'model.layers' is {}", s.path("type"), chosen.size(), out.layers));
-  for (int i = 0; i < out.layers; ++i)
-    out.attention.push_back(chosen.empty() ? 0 : chosen[std::min(static_cast<size_t>(i), chosen.size() - 1)]);
-  s.field("heads", out.heads, width, "heads of each layer; divides model.dim");
-  s.field("dropout", out.attention_dropout, probability, "of the attention probabilities");
-  if (out.heads > 0 && out.dim % out.heads != 0)
-    s.fault("heads", fmt::format("'{}' is {} and does not divide 'model.dim' {}", s.path("heads"), out.heads, out.dim));
-  for (const size_t v : out.attention)
-    if (out.attention_dropout > 0 && !variants[v].has_probabilities) {
-      s.fault("dropout",
-              fmt::format("'{}' is {}, but '{}' {} has no probabilities to drop", s.path("dropout"), out.attention_dropout, s.path("type"),
-                          variants[v].name),
-              "set it to 0");
-      break;
-    }
-  for (const auto& v : variants) {
-    config::Section own = s.section(v.name, "settings of this variant");
-    out.own_settings.push_back(v.read(own));
-  }
-}
-
 }  // namespace
 
 ModelSettings read_model_settings(config::Section root) {
@@ -78,7 +51,7 @@ ModelSettings read_model_settings(config::Section root) {
       .choice("type", out.position,
               {{"learned", PositionType::learned}, {"sinusoidal", PositionType::sinusoidal}, {"none", PositionType::none}},
               "learned: a table of data.max_length rows; sinusoidal: any length");
-  read_attention(s.section("attention", "the attention module"), out);
+  out.attention = read_attention(s.section("attention", "the attention module"), out.dim, out.layers);
   s.choice("pooling", out.pooling, {{"mean", Pooling::mean}, {"max", Pooling::max}, {"first", Pooling::first}},
            "one row for each sequence");
   config::Section head = s.section("head", "from the encoder to the outputs");

@@ -8,7 +8,7 @@
 #include "framework/kernels/pooling.h"
 #include "framework/nn/feed_forward.h"
 #include "framework/nn/norm.h"
-#include "models/attention/attention.h"
+#include "models/attention/layers.h"
 
 namespace tapeformer::models {
 
@@ -24,10 +24,7 @@ struct ModelSettings {
   NormPosition norm_position = NormPosition::pre;
   nn::BatchNormSettings batch_norm;
   PositionType position = PositionType::learned;
-  std::vector<size_t> attention;                          // [layers], indices into attention_variants()
-  std::vector<std::shared_ptr<const void>> own_settings;  // [variants]
-  int heads = 4;
-  double attention_dropout = 0;
+  AttentionLayers attention;
   Pooling pooling = Pooling::mean;
   int64_t head_hidden = 0;  // 0: the head is one linear layer
   double head_dropout = 0;

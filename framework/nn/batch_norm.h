@@ -25,7 +25,7 @@ struct BatchNorm {
   Variable forward(Context& context, const Variable& x);
   bool frozen(uint32_t step) const { return settings.freeze || (settings.freeze_from > 0 && step >= settings.freeze_from); }
   void visit(Visitor& visitor);
-  // Puts the frozen normalisation into a linear layer that is its only reader: W' = W diag(s), b' = b + W t, with
+  // Puts the frozen normalisation into a linear layer that reads it: W' = W diag(s), b' = b + W t, with
   // s = gain / sqrt(running_var + epsilon) and t = shift - running_mean s.
   void fold_into(const Tensor& weight /*[N,C]*/, const Tensor& bias /*[N]*/) const;
 

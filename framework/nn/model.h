@@ -26,6 +26,10 @@ class Model {
   // Logits or values: [B,K]; a tagger gives [T,K].
   virtual Variable forward(Context&, const data::Batch&) = 0;
   virtual ops::Loss loss(Context&, const Variable& output, const data::Batch&) = 0;
+  // What the loss of the batch is divided by, known before its forward pass.
+  virtual double target_count(const data::Batch&) const = 0;
+  // Whether the loss has terms of the model's own, whose micro-batches need Context::group.
+  virtual bool has_auxiliary() const { return false; }
   virtual void visit(Visitor&) = 0;
   // After each update: redraws, centroid moves. Never in forward.
   virtual void after_update(Context&) {}

@@ -14,9 +14,9 @@ Variable Norm::forward(Context& context, const Variable& x) {
   return x;
 }
 
-void Norm::fold_into(const Tensor& weight, const Tensor& bias) {
+void Norm::fold_into(const std::vector<std::pair<Tensor, Tensor>>& readers) {
   if (const BatchNorm* batch = batch_norm()) {
-    batch->fold_into(weight, bias);
+    for (const auto& [weight, bias] : readers) batch->fold_into(weight, bias);
     norm_.emplace<std::monostate>();
   }
 }

@@ -18,8 +18,8 @@ class Norm {
   LayerNorm* layer_norm() { return std::get_if<LayerNorm>(&norm_); }
   BatchNorm* batch_norm() { return std::get_if<BatchNorm>(&norm_); }
   bool folded() const { return std::holds_alternative<std::monostate>(norm_); }
-  // Moves a BatchNorm into the linear layers that read it; a LayerNorm stays. The weights and biases are changed in place.
-  void fold_into(const Tensor& weight, const Tensor& bias);
+  // Moves a BatchNorm into the linear layers (weight, bias) that are all its readers; a LayerNorm stays. They are changed in place.
+  void fold_into(const std::vector<std::pair<Tensor, Tensor>>& readers);
   void visit(Visitor&);
 
  private:

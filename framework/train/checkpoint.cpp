@@ -100,12 +100,17 @@ void put_sums(std::map<std::string, io::Attribute>& to, const std::string& prefi
   to[prefix + "_targets"] = s.targets;
   to[prefix + "_samples"] = s.samples;
   to[prefix + "_tokens"] = s.tokens;
+  if (s.auxiliary != 0) to[prefix + "_auxiliary"] = s.auxiliary;
 }
 
 RunState::Sums get_sums(const io::Checkpoint& c, const std::string& file, const std::string& prefix) {
   const auto number = [&](const char* key) { return attribute<double>(c, file, "/control", (prefix + key).c_str()); };
   const auto whole = [&](const char* key) { return attribute<int64_t>(c, file, "/control", (prefix + key).c_str()); };
-  return {number("_loss"), number("_count"), number("_correct"), number("_targets"), whole("_samples"), whole("_tokens")};
+  const auto& control = c.attributes.at("/control");  // attribute() has found it
+  RunState::Sums sums{.loss = number("_loss"),       .count = number("_count"),     .correct = number("_correct"),
+                      .targets = number("_targets"), .samples = whole("_samples"), .tokens = whole("_tokens")};
+  if (control.contains(prefix + "_auxiliary")) sums.auxiliary = number("_auxiliary");
+  return sums;
 }
 
 }  // namespace

@@ -50,6 +50,10 @@ void RunLog::train_line(const RunState& s, const UpdateResult& last) {
     line.field("train/accuracy", w.correct / w.targets);
     values["train/accuracy"] = w.correct / w.targets;
   }
+  if (last.auxiliary) {
+    values["train/auxiliary_loss"] = w.count > 0 ? w.auxiliary / w.count : std::nan("");
+    line.field("train/auxiliary_loss", values["train/auxiliary_loss"]);
+  }
   line.field("lr", last.rate).field("gradient_norm", s.gradient_norm);
   line.field("tokens_per_s", static_cast<double>(w.tokens) / seconds).field("samples_per_s", static_cast<double>(w.samples) / seconds);
   line.field("peak_bytes", static_cast<int64_t>(allocator_statistics().peak_bytes));

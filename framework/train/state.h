@@ -19,6 +19,7 @@ struct RunState {
   // Sums since the last log line and since the start of the epoch.
   struct Sums {
     double loss = 0, count = 0, correct = 0, targets = 0;
+    double auxiliary = 0;  // the part of loss that is the model's own
     int64_t samples = 0, tokens = 0;
   };
   Sums window, epoch;

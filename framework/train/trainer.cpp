@@ -20,6 +20,7 @@ data::Sampler make_sampler(const TrainSettings& s, const data::Dataset& dataset)
 void add(RunState::Sums& sums, const UpdateResult& r) {
   sums.loss += r.loss;
   sums.count += r.count;
+  sums.auxiliary += r.auxiliary.value_or(0);
   sums.correct += static_cast<double>(r.correct);
   sums.targets += static_cast<double>(r.targets);
   sums.samples += r.samples;

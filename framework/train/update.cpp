@@ -51,15 +51,30 @@ Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Da
   optimizer_->prepare(state_.parameters);  // a checkpoint holds its slots even when every update so far was skipped
 }
 
-void Updater::backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result) {
+// Over all micro-batches, where there are several and the model asks.
+std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t>>& micro_batches) const {
+  if (micro_batches.size() < 2 || !model_.has_auxiliary()) return std::nullopt;
+  GroupTotals sum;
+  for (const auto& samples : micro_batches) {
+    const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
+    sum.targets += model_.target_count(batch);
+    sum.samples += batch.packing.sequences();
+    sum.rows += batch.packing.rows();
+  }
+  return sum;
+}
+
+void Updater::backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals* group, UpdateResult& result) {
   const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
   Tape tape(on_);
   Context context{
       .on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+  context.group = group;
   const Variable output = model_.forward(context, batch);
   const ops::Loss loss = model_.loss(context, output, batch);
   result.loss += scalar(loss.sum.value);
   result.count += loss.count;
+  if (model_.has_auxiliary()) result.auxiliary = result.auxiliary.value_or(0) + loss.auxiliary;
   result.samples += batch.packing.sequences();
   result.tokens += batch.packing.rows();
   if (batch.targets.dtype() == Dtype::i32) {
@@ -76,11 +91,12 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   const std::vector<Tensor> buffers = settings_.on_nonfinite == OnNonfinite::stop ? std::vector<Tensor>() : copies_of(state_.buffers);
   for (const Parameter* p : state_.parameters) p->gradient.fill_zero();
   const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
+  std::vector<std::vector<int64_t>> micro_batches;
   for (size_t first = 0; first < samples.size(); first += micro)
-    backward(step,
-             {samples.begin() + static_cast<std::ptrdiff_t>(first),
-              samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro))},
-             result);
+    micro_batches.emplace_back(samples.begin() + static_cast<std::ptrdiff_t>(first),
+                               samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro)));
+  const std::optional<GroupTotals> group = totals(micro_batches);
+  for (const auto& batch : micro_batches) backward(step, batch, group ? &*group : nullptr, result);
   const optim::GradientScale scale =
       optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm);
   result.gradient_norm = scale.norm;

@@ -2,6 +2,7 @@
 // One update: the batch's micro-batches forward and backward, the gradient's size and clipping, the optimiser, the averages.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace tapeformer::train {
 
 struct UpdateResult {
   double loss = 0, count = 0;  // sum of the losses, and what it is divided by
+  std::optional<double> auxiliary;  // the model's own part of the loss, where it has one
   int64_t correct = 0, targets = 0;
   int64_t samples = 0, tokens = 0;
   double gradient_norm = 0;  // of the mean loss, before clipping
@@ -32,7 +34,8 @@ class Updater {
   optim::Averaging& averaging() { return averaging_; }
 
  private:
-  void backward(int64_t step, const std::vector<int64_t>& samples, UpdateResult& result);
+  void backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals*, UpdateResult& result);
+  std::optional<GroupTotals> totals(const std::vector<std::vector<int64_t>>& micro_batches) const;
   std::string diagnose(int64_t step, const std::vector<int64_t>& samples);
 
   const TrainSettings& settings_;

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of an attention variant. What a variant needs is stated here as data; no caller asks which variant it holds.
+// The interface of a layer's attention, with its norm at the entrance and its residual at the exit. What a variant needs is stated as data;
+// no caller asks which variant it holds.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "framework/config/section.h"
 #include "framework/nn/layer_norm.h"
 #include "framework/nn/visitor.h"
 #include "framework/ops/loss.h"
 
 namespace tapeformer::models {
 
-// What every variant is told.
+// What every variant is told of its layer.
 struct AttentionSettings {
   int64_t dim = 0;
-  int heads = 1;
+  int heads = 1;           // of the layer, over all its groups
   double dropout = 0;      // of the probabilities
   int64_t max_length = 0;  // of a sequence in the data
+  int layer = 0;           // its number, from 0
+  int extra_rows = 0;      // learned rows in front of every sequence, part of the packing that forward() gets
 };
 
 // What stands around an attention in its block, so that the entrance and the exit can be fused with it.
@@ -30,46 +33,47 @@ struct Sublayer {
 };
 
 struct AttentionOutput {
-  Variable x;                          // [T,C]: residual + dropout(attention(norm(x)))
-  std::optional<ops::Loss> auxiliary;  // added to the model's loss
+  Variable x;                        // [T,C]: residual + dropout(attention(norm(x)))
+  std::vector<ops::Loss> auxiliary;  // each a sum, its weight included, and what the sum is divided by; see SequenceModel::loss
 };
 
 // Arithmetic and memory for sequences of the given lengths, projections left out.
 struct AttentionCost {
   double forward_flops = 0, backward_flops = 0;
   double saved_bytes = 0;
+  AttentionCost& operator+=(const AttentionCost& other) {
+    forward_flops += other.forward_flops;
+    backward_flops += other.backward_flops;
+    saved_bytes += other.saved_bytes;
+    return *this;
+  }
 };
+
+// Weights [N,C] and biases [N] that read the normalised input and are its only readers; none: it is read in another way.
+using InputReaders = std::optional<std::vector<std::pair<Tensor, Tensor>>>;
 
 class Attention {
  public:
   virtual ~Attention() = default;
   virtual AttentionOutput forward(Context&, const Variable& x, const Packing&, const Sublayer&) = 0;
   virtual void visit(nn::Visitor&) = 0;
+  // Once after each update, never in forward: redraws, moves of centroids. The context has the update's number and mode train.
   virtual void after_update(Context&) {}
   virtual AttentionCost cost(const std::vector<int32_t>& lengths) const = 0;
-  // The weights that read the normalised input, for folding a BatchNorm into them: weight [N,C] and bias [N] of each reader.
-  virtual std::vector<std::pair<Tensor, Tensor>> input_readers() = 0;
+  // (query, key) pairs that a sequence of n rows makes it look at, mean over the heads; of fewer keys, n times as many as there are. n^2
+  // where every row acts upon every other, with softmax or without.
+  virtual double pairs(int32_t n) const { return static_cast<double>(n) * n; }
+  // What each row takes of each row's value, made on demand for looking at: [heads * n, n], head by head, for one sequence x [n,C] in
+  // evaluation; `around` as in forward. Undefined where rows are not mixed by a matrix of weights.
+  virtual Tensor weights(Context&, const Variable& /*x*/, const Packing&, const Sublayer& /*around*/) { return {}; }
+  // Whether forward() returns auxiliary losses in training.
+  virtual bool has_auxiliary() const { return false; }
+  // For folding a BatchNorm into them.
+  virtual InputReaders input_readers() = 0;
 
-  // The oracle, written from the formula and sharing no code with the planner: either which keys a query may use, or (kernel methods)
-  // the whole matrix of weights of one head for a sequence of n rows.
-  virtual bool allowed(int32_t /*n*/, int /*head*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
-  // [n,n] row-major from q, k [n,D] of one head; empty for softmax variants, whose weights are softmax over allowed pairs.
-  virtual std::vector<double> dense_weights(int32_t /*n*/, int /*head_dim*/, std::span<const double> /*q*/,
-                                            std::span<const double> /*k*/) const {
-    return {};
-  }
+  // The oracle, written from the formula and sharing no code with the planner. Attentions made of heads have theirs in Heads; others give
+  // the output [n,C] for the normalised rows x [n,C] of one sequence, in evaluation.
+  virtual std::vector<double> dense_output(int32_t /*n*/, std::span<const double> /*x*/) const { return {}; }
 };
-
-// A variant as the registry holds it. Its settings live in its own file, read from its own section.
-struct AttentionVariant {
-  std::string_view name;
-  bool has_probabilities;  // false: dropout > 0 is an error that names both keys
-  // Reads the section that bears the variant's name, whether the variant is chosen or not.
-  std::shared_ptr<const void> (*read)(config::Section&);
-  std::unique_ptr<Attention> (*make)(const nn::Builder&, const std::string& name, const AttentionSettings&, const void* own_settings);
-};
-
-// All variants, in the order of variants.def.
-std::span<const AttentionVariant> attention_variants();
 
 }  // namespace tapeformer::models

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Full softmax attention (Vaswani et al. 2017, 1706.03762): every row sees every row of its sequence.
-#include "models/attention/head_attention.h"
+#include "models/attention/planned_heads.h"
+#include "models/attention/variant.h"
 
 namespace tapeformer::models {
 namespace {
 
-class Full : public PlannedAttention {
+struct Settings {
+  void read(config::Section&) {}
+};
+
+class Full : public PlannedHeads {
  public:
-  using PlannedAttention::PlannedAttention;
+  Full(const nn::Builder&, const HeadSettings& settings, const Settings&) : PlannedHeads(settings) {}
   bool allowed(int32_t, int, int32_t, int32_t) const override { return true; }
 
  protected:
@@ -16,13 +21,6 @@ class Full : public PlannedAttention {
 
 }  // namespace
 
-AttentionVariant full_variant() {
-  return {.name = "full",
-          .has_probabilities = true,
-          .read = [](config::Section&) { return std::shared_ptr<const void>(); },
-          .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void*) {
-            return std::unique_ptr<Attention>(std::make_unique<Full>(build, name, settings));
-          }};
-}
+AttentionVariant full_variant() { return variant<Full, Settings>("full", true); }
 
 }  // namespace tapeformer::models

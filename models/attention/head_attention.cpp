@@ -1,78 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/head_attention.h"
 
-#include <cmath>
+#include <algorithm>
 #include <numbers>
 
-#include "framework/ops/attention.h"
+#include "framework/ops/columns.h"
+#include "framework/ops/dispatch.h"
 
 namespace tapeformer::models {
 namespace {
 
-// Xavier with gain 1 / sqrt(2) on q, k and v (Ott et al. 2019, fairseq).
+// Xavier with gain 1 / sqrt(2) on the projections (Ott et al. 2019, fairseq).
 constexpr double projection_gain = 1 / std::numbers::sqrt2;
 
-Parameter slice(const Parameter& whole, const std::string& name, int64_t first, int64_t count) {
+Parameter rows_of(const Parameter& whole, const std::string& name, int64_t first, int64_t count) {
   return {name, whole.value.rows(first, count), whole.gradient.rows(first, count), true};
+}
+
+// The values [n, heads * D] of every head become columns first .. first + D - 1 of the identity.
+template <class T>
+void set_identity(const View<T>& values, int64_t head_dim, int64_t first) {
+  for (int64_t j = 0; j < values.rows; ++j)
+    for (int64_t c = 0; c < values.columns; ++c) values.row(j)[c] = first + c % head_dim == j ? T{1} : T{0};
+}
+
+// Those columns of each head's weights [heads * n, n] from what the heads gave, [n, heads * D].
+template <class T>
+void take_columns(const View<T>& o, int64_t head_dim, int64_t first, const View<T>& weights) {
+  for (int64_t i = 0; i < o.rows; ++i)
+    for (int64_t c = 0; c < o.columns; ++c)
+      if (const int64_t j = first + c % head_dim; j < o.rows) weights.row(c / head_dim * o.rows + i)[j] = o.row(i)[c];
 }
 
 }  // namespace
 
-HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, const AttentionSettings& s)
+HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, const AttentionSettings& s,
+                             std::vector<std::string> projections, std::vector<std::unique_ptr<Heads>> groups)
     : name_(name),
       settings_(s),
-      qkv_weight_(build.constant(name + ".qkv.weight", {3 * s.dim, s.dim}, 0)),
-      qkv_bias_(build.constant(name + ".qkv.bias", {3 * s.dim}, 0)),
-      query_(slice(qkv_weight_, name + ".query.weight", 0, s.dim)),
-      key_(slice(qkv_weight_, name + ".key.weight", s.dim, s.dim)),
-      value_(slice(qkv_weight_, name + ".value.weight", 2 * s.dim, s.dim)),
-      query_bias_(slice(qkv_bias_, name + ".query.bias", 0, s.dim)),
-      key_bias_(slice(qkv_bias_, name + ".key.bias", s.dim, s.dim)),
-      value_bias_(slice(qkv_bias_, name + ".value.bias", 2 * s.dim, s.dim)),
+      projections_(std::move(projections)),
+      weight_(build.constant(name + ".projections.weight", {static_cast<int64_t>(projections_.size()) * s.dim, s.dim}, 0)),
+      bias_(build.constant(name + ".projections.bias", {static_cast<int64_t>(projections_.size()) * s.dim}, 0)),
+      groups_(std::move(groups)),
       output_(build, name + ".output", s.dim, s.dim) {
-  for (const Parameter* p : {&query_, &key_, &value_}) nn::fill_xavier_uniform(build.seed, p->name, p->value, projection_gain);
+  for (size_t p = 0; p < projections_.size(); ++p) {
+    const int64_t first = static_cast<int64_t>(p) * s.dim;
+    weights_.push_back(rows_of(weight_, fmt::format("{}.{}.weight", name, projections_[p]), first, s.dim));
+    biases_.push_back(rows_of(bias_, fmt::format("{}.{}.bias", name, projections_[p]), first, s.dim));
+    nn::fill_xavier_uniform(build.seed, weights_[p].name, weights_[p].value, projection_gain);
+  }
 }
 
 AttentionOutput HeadAttention::forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
-  qkv_weight_.trainable = query_.trainable || key_.trainable || value_.trainable;
-  const Variable qkv = around.norm ? ops::norm_linear(context, x, around.norm->parameters(), qkv_weight_, &qkv_bias_)
-                                   : ops::linear(context, x, qkv_weight_, &qkv_bias_);
-  const Variable o = heads(context, qkv, packing);
-  if (context.inspect) context.inspect(name_, o.value);
-  return {ops::linear_residual(context, o, output_.weight, &output_.bias, context.dropout(around.dropout, "dropout", name_, packing),
-                               around.residual),
-          std::nullopt};
+  weight_.trainable = std::any_of(weights_.begin(), weights_.end(), [](const Parameter& p) { return p.trainable; });
+  LayerInput input(x, packing, around.norm);
+  HeadOutput result = heads(context, input.project(context, weight_, &bias_), input);
+  if (context.inspect) context.inspect(name_, result.o.value);
+  const DropoutDraw dropout = context.dropout(around.dropout, "dropout", name_, packing);
+  return {ops::linear_residual(context, result.o, output_.weight, &output_.bias, dropout, around.residual), std::move(result.auxiliary)};
+}
+
+Variable HeadAttention::slice(Context& context, const Variable& projected, const Heads& group) const {
+  if (groups_.size() == 1) return projected;
+  std::vector<ops::ColumnRange> ranges;
+  for (size_t p = 0; p < projections_.size(); ++p)
+    ranges.push_back(
+        {static_cast<int64_t>(p) * settings_.dim + group.settings().first_head * head_dim(), group.settings().heads * head_dim()});
+  return ops::columns(context, projected, ranges);
+}
+
+HeadOutput HeadAttention::heads(Context& context, const Variable& projected, LayerInput& input) {
+  std::vector<Variable> outputs;
+  std::vector<ops::Loss> auxiliary;
+  for (const auto& group : groups_) {
+    HeadInput one{slice(context, projected, *group), input.packing(), input,
+                  [&](Context& c, const Variable& rows) { return slice(c, ops::linear(c, rows, weight_, &bias_), *group); }};
+    HeadOutput result = group->forward(context, one);
+    outputs.push_back(std::move(result.o));
+    auxiliary.insert(auxiliary.end(), result.auxiliary.begin(), result.auxiliary.end());
+  }
+  HeadOutput all(outputs.size() == 1 ? outputs[0] : ops::join_columns(context, outputs));
+  all.auxiliary = std::move(auxiliary);
+  return all;
+}
+
+Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
+  require(packing.sequences() == 1 && !context.tape && context.mode == Mode::evaluate,
+          "{}: weights are shown for one sequence in evaluation", name_);
+  const int64_t n = packing.rows(), d = head_dim();
+  LayerInput input(x, packing, around.norm);
+  const Tensor projected = input.project(context, weight_, &bias_).value.clone();
+  const Tensor values = projected.columns(static_cast<int64_t>(projections_.size() - 1) * settings_.dim, settings_.dim);
+  Tensor out(projected.dtype(), {settings_.heads * n, n});
+  for (int64_t first = 0; first < n; first += d)
+    ops::dispatch(projected.dtype(), [&]<class T>(T) {
+      set_identity(values.matrix<T>(), d, first);
+      take_columns(heads(context, {projected, no_node}, input).o.value.template matrix<T>(), d, first, out.matrix<T>());
+    });
+  return out;
+}
+
+const Heads& HeadAttention::group_of(int head) const {
+  for (const auto& group : groups_)
+    if (head < group->settings().first_head + group->settings().heads) return *group;
+  fail(ExitCode::internal, "{} has no head {}", name_, head);
 }
 
 void HeadAttention::visit(nn::Visitor& visitor) {
-  for (Parameter* p : {&query_, &query_bias_, &key_, &key_bias_, &value_, &value_bias_}) visitor.parameter(*p);
+  for (size_t p = 0; p < weights_.size(); ++p) {
+    visitor.parameter(weights_[p]);
+    visitor.parameter(biases_[p]);
+  }
+  for (const auto& group : groups_) group->visit(visitor);
   output_.visit(visitor);
 }
 
-std::vector<std::pair<Tensor, Tensor>> HeadAttention::input_readers() { return {{qkv_weight_.value, qkv_bias_.value}}; }
-
-Variable PlannedAttention::heads(Context& context, const Variable& qkv, const Packing& packing) {
-  plans_.make_room();
-  ops::AttentionPart plans;
-  for (int b = 0; b < packing.sequences(); ++b)
-    plans.push_back(plans_.get(packing.length(b), [this](int32_t length) { return plan(length); }));
-  return ops::attention(context, qkv, packing, plans,
-                        {.heads = settings().heads,
-                         .scale = 1 / std::sqrt(static_cast<double>(head_dim())),
-                         .dropout = settings().dropout,
-                         .name = name()});
+void HeadAttention::after_update(Context& context) {
+  for (const auto& group : groups_) group->after_update(context);
 }
 
-// 4 D a pair forward, 10 D backward in one pass (scores again, dP, dV, dQ, dK); the log-sum-exp is kept.
-AttentionCost PlannedAttention::cost(const std::vector<int32_t>& lengths) const {
+AttentionCost HeadAttention::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum;
-  for (const int32_t n : lengths) {
-    const double pairs = static_cast<double>(plan(n).pairs) * static_cast<double>(settings().dim);
-    sum.forward_flops += 4 * pairs;
-    sum.backward_flops += 10 * pairs;
-    sum.saved_bytes += 4.0 * n * settings().heads;
-  }
+  for (const auto& group : groups_) sum += group->cost(lengths);
   return sum;
+}
+
+double HeadAttention::pairs(int32_t n) const {
+  double sum = 0;
+  for (const auto& group : groups_) sum += group->pairs(n) * group->settings().heads;
+  return sum / settings_.heads;
+}
+
+bool HeadAttention::has_auxiliary() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->has_auxiliary(); });
+}
+
+InputReaders HeadAttention::input_readers() {
+  InputReaders all{std::in_place};
+  all->emplace_back(weight_.value, bias_.value);
+  for (const auto& group : groups_) {
+    const InputReaders own = group->input_readers();
+    if (!own) return std::nullopt;
+    all->insert(all->end(), own->begin(), own->end());
+  }
+  return all;
 }
 
 }  // namespace tapeformer::models

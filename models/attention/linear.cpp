@@ -3,27 +3,25 @@
 #include <cmath>
 
 #include "framework/ops/attention.h"
-#include "models/attention/head_attention.h"
+#include "models/attention/variant.h"
 
 namespace tapeformer::models {
 namespace {
 
 struct Settings {
   double epsilon = 1e-6;
+
+  void read(config::Section& section) { section.field("epsilon", epsilon, config::above(0), "added to the denominator"); }
 };
 
-std::shared_ptr<const void> read(config::Section& section) {
-  auto s = std::make_shared<Settings>();
-  section.field("epsilon", s->epsilon, config::above(0), "added to the denominator");
-  return s;
-}
-
-class Linear : public HeadAttention {
+class Linear : public Heads {
  public:
-  Linear(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const Settings& own)
-      : HeadAttention(build, name, settings), own_(own) {}
+  Linear(const nn::Builder&, const HeadSettings& settings, const Settings& own) : Heads(settings), own_(own) {}
 
-  std::vector<double> dense_weights(int32_t n, int head_dim, std::span<const double> q, std::span<const double> k) const override {
+  std::vector<double> dense_weights(const DenseInput& in) const override {
+    const int32_t n = in.n;
+    const int head_dim = in.head_dim;
+    const std::span<const double> q = in.q(), k = in.k();
     const auto feature = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
     std::vector<double> weights(static_cast<size_t>(n) * static_cast<size_t>(n));
     for (int32_t i = 0; i < n; ++i) {
@@ -42,7 +40,7 @@ class Linear : public HeadAttention {
   // Four products of D^2 a row and head forward, eight backward; a state [D, D+1] for each sequence and head and the denominators are kept.
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
     AttentionCost sum;
-    const auto d = static_cast<double>(head_dim()), heads = static_cast<double>(settings().heads);
+    const auto d = static_cast<double>(settings().head_dim), heads = static_cast<double>(settings().heads);
     for (const int32_t n : lengths) {
       sum.forward_flops += 4 * n * d * d * heads;
       sum.backward_flops += 8 * n * d * d * heads;
@@ -51,9 +49,8 @@ class Linear : public HeadAttention {
     return sum;
   }
 
- protected:
-  Variable heads(Context& context, const Variable& qkv, const Packing& packing) override {
-    return ops::linear_attention(context, qkv, packing, settings().heads, own_.epsilon);
+  HeadOutput forward(Context& context, HeadInput& input) override {
+    return ops::linear_attention(context, input.projected, input.packing, settings().heads, own_.epsilon);
   }
 
  private:
@@ -62,13 +59,6 @@ class Linear : public HeadAttention {
 
 }  // namespace
 
-AttentionVariant linear_variant() {
-  return {.name = "linear",
-          .has_probabilities = false,
-          .read = read,
-          .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
-            return std::unique_ptr<Attention>(std::make_unique<Linear>(build, name, settings, *static_cast<const Settings*>(own)));
-          }};
-}
+AttentionVariant linear_variant() { return variant<Linear, Settings>("linear", false); }
 
 }  // namespace tapeformer::models

@@ -3,7 +3,8 @@
 // `blocked` cuts the sequence into blocks and a row sees its own block and whole neighbours (Parmar et al. 2018, 1802.05751).
 #include <algorithm>
 
-#include "models/attention/head_attention.h"
+#include "models/attention/planned_heads.h"
+#include "models/attention/variant.h"
 
 namespace tapeformer::models {
 namespace {
@@ -15,25 +16,24 @@ struct Settings {
   int left = 128, right = 128;
   int block = 64;
   int blocks_left = 1, blocks_right = 1;
+
+  void read(config::Section&);
 };
 
-std::shared_ptr<const void> read(config::Section& section) {
-  auto s = std::make_shared<Settings>();
+void Settings::read(config::Section& section) {
   const auto size = config::between(0, 1 << 30);
-  section.choice("form", s->form, {{"band", Form::band}, {"blocked", Form::blocked}},
+  section.choice("form", form, {{"band", Form::band}, {"blocked", Form::blocked}},
                  "band: an exact window; blocked: blocks of rows and their neighbours");
-  section.field("left", s->left, size, "band: extra keys a row sees before itself");
-  section.field("right", s->right, size, "band: extra keys a row sees after itself");
-  section.field("block", s->block, config::between(1, 1 << 30), "blocked: rows of a block");
-  section.field("blocks_left", s->blocks_left, size, "blocked: whole blocks a row sees before its own");
-  section.field("blocks_right", s->blocks_right, size, "blocked: whole blocks a row sees after its own");
-  return s;
+  section.field("left", left, size, "band: extra keys a row sees before itself");
+  section.field("right", right, size, "band: extra keys a row sees after itself");
+  section.field("block", block, config::between(1, 1 << 30), "blocked: rows of a block");
+  section.field("blocks_left", blocks_left, size, "blocked: whole blocks a row sees before its own");
+  section.field("blocks_right", blocks_right, size, "blocked: whole blocks a row sees after its own");
 }
 
-class Local : public PlannedAttention {
+class Local : public PlannedHeads {
  public:
-  Local(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const Settings& own)
-      : PlannedAttention(build, name, settings), own_(own) {}
+  Local(const nn::Builder&, const HeadSettings& settings, const Settings& own) : PlannedHeads(settings), own_(own) {}
 
   bool allowed(int32_t, int, int32_t i, int32_t j) const override {
     if (own_.form == Form::band) return j >= i - own_.left && j <= i + own_.right;
@@ -60,13 +60,6 @@ class Local : public PlannedAttention {
 
 }  // namespace
 
-AttentionVariant local_variant() {
-  return {.name = "local",
-          .has_probabilities = true,
-          .read = read,
-          .make = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
-            return std::unique_ptr<Attention>(std::make_unique<Local>(build, name, settings, *static_cast<const Settings*>(own)));
-          }};
-}
+AttentionVariant local_variant() { return variant<Local, Settings>("local", true); }
 
 }  // namespace tapeformer::models

@@ -2,7 +2,7 @@
 // Expands variants.def into the table of variants.
 #include <array>
 
-#include "models/attention/attention.h"
+#include "models/attention/variant.h"
 
 namespace tapeformer::models {
 
@@ -17,6 +17,11 @@ std::span<const AttentionVariant> attention_variants() {
   };
 #undef ATTENTION_VARIANT
   return variants;
+}
+
+const std::vector<std::string>& query_key_value() {
+  static const std::vector<std::string> parts{"query", "key", "value"};
+  return parts;
 }
 
 }  // namespace tapeformer::models

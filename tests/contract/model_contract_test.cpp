@@ -16,7 +16,7 @@ using namespace tapeformer::test;
 namespace {
 
 struct Case {
-  std::string name;
+  std::string name, variant;
   std::vector<std::string> overrides;
   bool batch_norm = false;
 };
@@ -27,8 +27,8 @@ std::vector<Case> cases() {
     for (const char* norm : {"layer_norm", "batch_norm"})
       for (const char* position : {"pre", "post"})
         out.push_back({fmt::format("{} {} {}", v.name, norm, position),
-                       {fmt::format("model.attention.type={}", v.name), fmt::format("model.norm.type={}", norm),
-                        fmt::format("model.norm.position={}", position)},
+                       std::string(v.name),
+                       {fmt::format("model.norm.type={}", norm), fmt::format("model.norm.position={}", position)},
                        std::string_view(norm) == "batch_norm"});
   return out;
 }
@@ -36,7 +36,7 @@ std::vector<Case> cases() {
 std::unique_ptr<nn::Model> make(const Case& c, Dtype dtype, const data::Description& d, std::vector<std::string> more = {}) {
   std::vector<std::string> overrides = c.overrides;
   overrides.insert(overrides.end(), more.begin(), more.end());
-  return models::make_model({.seed = 21, .dtype = dtype}, model_settings(overrides), d);
+  return models::make_model({.seed = 21, .dtype = dtype}, compare_settings(c.variant, overrides), d);
 }
 
 struct Gradients {
@@ -45,14 +45,23 @@ struct Gradients {
 };
 
 // Loss and gradients of the sum over the micro-batches.
-Gradients gradients(nn::Model& model, const Execution& on, Dtype dtype, const std::vector<data::Batch>& batches) {
+Gradients gradients(nn::Model& model, const Execution& on, Dtype dtype, const std::vector<data::Batch>& batches,
+                    Structures* structures = nullptr) {
   nn::ModelState state;
   model.visit(state);
   for (Parameter* p : state.parameters) p->gradient.fill_zero();
   Gradients out;
+  GroupTotals totals;
+  for (const data::Batch& batch : batches) {
+    totals.targets += model.target_count(batch);
+    totals.samples += batch.packing.sequences();
+    totals.rows += batch.packing.rows();
+  }
   for (const data::Batch& batch : batches) {
     Tape tape(on);
     Context context{.on = on, .tape = &tape, .mode = Mode::train, .seed = 21, .step = 2, .dtype = dtype};
+    context.structures = structures;
+    if (batches.size() > 1) context.group = &totals;
     const ops::Loss loss = model.loss(context, model.forward(context, batch), batch);
     out.loss += Matrix(loss.sum.value).values[0];
     tape.backward(loss.sum);
@@ -76,11 +85,13 @@ TEST_CASE("model gradients agree with central differences", "[model]") {
       const data::Description d = token_description(task);
       const auto model = make(c, Dtype::f64, d);
       const std::vector<data::Batch> batch{token_batch(d, {3, 5, 2})};
-      const Gradients analytic = gradients(*model, device.on, Dtype::f64, batch);
+      Structures chosen;
+      const Gradients analytic = gradients(*model, device.on, Dtype::f64, batch, &chosen);
       nn::ModelState state;
       model->visit(state);
       const auto loss = [&] {
         Context context{.on = device.on, .mode = Mode::train, .seed = 21, .step = 2, .dtype = Dtype::f64};
+        context.structures = &chosen;
         return Matrix(model->loss(context, model->forward(context, batch[0]), batch[0]).sum.value).values[0];
       };
       double largest = 0, worst = 0;
@@ -165,8 +176,11 @@ TEST_CASE("cpu agrees with reference in double", "[model]") {
   for (const Case& c : cases()) {
     ThreadPool pool(2);
     const auto exact = make(c, Dtype::f64, d), fast = make(c, Dtype::f32, d);
-    const Gradients a = gradients(*exact, {Device::reference, nullptr}, Dtype::f64, {token_batch(d, lengths)});
-    const Gradients b = gradients(*fast, {Device::cpu, &pool}, Dtype::f32, {token_batch(d, lengths)});
+    Structures chosen;  // what was decided from values in float holds for both
+    const Gradients b = gradients(*fast, {Device::cpu, &pool}, Dtype::f32, {token_batch(d, lengths)}, &chosen);
+    for (auto& [name, structure] : chosen)
+      if (structure.dtype() == Dtype::f32) structure = structure.converted(Dtype::f64);
+    const Gradients a = gradients(*exact, {Device::reference, nullptr}, Dtype::f64, {token_batch(d, lengths)}, &chosen);
     INFO(c.name);
     CHECK(std::abs(a.loss - b.loss) <= 1e-5 * std::abs(a.loss));
     for (size_t i = 0; i < a.values.size(); ++i)

@@ -15,6 +15,16 @@ models::ModelSettings model_settings(const std::vector<std::string>& overrides) 
   return settings;
 }
 
+models::ModelSettings compare_settings(std::string_view variant, std::vector<std::string> overrides) {
+  std::vector<std::string> all{"model.dim=8", "model.dropout=0.1", "model.feed_forward.dim=12", "model.feed_forward.dropout=0.1",
+                               "model.attention.heads=2"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  config::Document document = config::Document::load(fmt::format("configs/listops/compare/{}.yaml", variant), all);
+  models::ModelSettings settings = models::read_model_settings(document.root());
+  require(!document.faulty(), "the model of configs/listops/compare/{}.yaml has faults", variant);
+  return settings;
+}
+
 data::Description token_description(data::Task task) {
   data::Description d;
   d.task = task;

@@ -15,6 +15,8 @@ namespace tapeformer::test {
 
 // The `model` section of a config, with overrides such as "model.layers=1".
 models::ModelSettings model_settings(const std::vector<std::string>& overrides);
+// The same small model with the attention of configs/listops/compare/<variant>.yaml, for tests that run for every variant.
+models::ModelSettings compare_settings(std::string_view variant, std::vector<std::string> overrides = {});
 // A description of token sequences: 7 tokens, 3 classes (or 2 targets), at most 300 rows.
 data::Description token_description(data::Task task = data::Task::classification);
 // A batch of sequences of the given lengths; the tokens are a function of the sample's id alone.

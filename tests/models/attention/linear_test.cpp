@@ -2,10 +2,9 @@
 // Linear attention: it has no probabilities to drop, its weights sum to almost one, and the order of keys does not matter.
 #include <numeric>
 
-#include "models/attention/attention.h"
+#include "models/attention/head_attention.h"
+#include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
-#include "tests/support/matrix.h"
-#include "tests/support/model_fixture.h"
 #include "tests/support/random_tensor.h"
 
 using namespace tapeformer;
@@ -23,11 +22,11 @@ TEST_CASE("dropout of probabilities is refused and both keys are named", "[linea
 }
 
 TEST_CASE("the implied weights are positive and sum to one up to epsilon", "[linear]") {
-  const models::ModelSettings s = model_settings({"model.attention.type=linear"});
-  const auto a = models::attention_variants()[s.attention[0]].make({}, "a", {.dim = 8, .heads = 2, .max_length = 10},
-                                                                   s.own_settings[s.attention[0]].get());
-  const Matrix q(random_tensor(Dtype::f64, {9, 4}, 1)), k(random_tensor(Dtype::f64, {9, 4}, 2, 3, -8));
-  const std::vector<double> w = a->dense_weights(9, 4, q.values, k.values);
+  const auto attention = make_attention(attention_case("linear", {"model.attention.type=linear"}), Dtype::f64);
+  models::DenseInput in{.n = 9, .head = 0, .head_dim = 4};
+  for (const Matrix& m : {Matrix(random_tensor(Dtype::f64, {9, 4}, 1)), Matrix(random_tensor(Dtype::f64, {9, 4}, 2, 3, -8)), Matrix(9, 4)})
+    in.projected.push_back(m.values);
+  const std::vector<double> w = dynamic_cast<models::HeadAttention&>(*attention).group_of(0).dense_weights(in);
   REQUIRE(w.size() == 81);
   for (int i = 0; i < 9; ++i) {
     const double sum = std::accumulate(w.begin() + i * 9, w.begin() + (i + 1) * 9, 0.0);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local attention: the window counts extra keys on each side, blocks are counted from row 0, and a wide enough window is full attention.
-#include <cstring>
-
-#include "models/attention/attention.h"
+#include "models/attention/head_attention.h"
+#include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
-#include "tests/support/devices.h"
-#include "tests/support/matrix.h"
-#include "tests/support/model_fixture.h"
 #include "tests/support/random_tensor.h"
 
 using namespace tapeformer;
@@ -14,13 +10,13 @@ using namespace tapeformer::test;
 
 namespace {
 
-std::unique_ptr<models::Attention> make(std::vector<std::string> overrides, Dtype dtype = Dtype::f64) {
-  const models::ModelSettings s = model_settings(overrides);
-  return models::attention_variants()[s.attention[0]].make({.seed = 1, .dtype = dtype}, "a", {.dim = 8, .heads = 2, .max_length = 300},
-                                                           s.own_settings[s.attention[0]].get());
+std::unique_ptr<models::Attention> make(std::vector<std::string> overrides) {
+  return make_attention(attention_case("local", overrides), Dtype::f64);
 }
 
-int allowed_keys(const models::Attention& a, int n, int i) {
+const models::Heads& heads_of(const std::unique_ptr<models::Attention>& a) { return dynamic_cast<models::HeadAttention&>(*a).group_of(0); }
+
+int allowed_keys(const models::Heads& a, int n, int i) {
   int count = 0;
   for (int j = 0; j < n; ++j) count += a.allowed(n, 0, i, j);
   return count;
@@ -28,24 +24,33 @@ int allowed_keys(const models::Attention& a, int n, int i) {
 
 }  // namespace
 
+TEST_CASE("each form keeps what every attention keeps", "[local]") {
+  check_attention(attention_case("band", {"model.attention.type=local"}));
+  check_attention(attention_case("blocked", {"model.attention.type=local", "model.attention.local.form=blocked"}));
+  check_attention(
+      attention_case("own row", {"model.attention.type=local", "model.attention.local.left=0", "model.attention.local.right=0"}));
+}
+
 TEST_CASE("a band has left + right + 1 keys inside and fewer at the ends", "[local]") {
-  const auto a = make({"model.attention.type=local"});
-  CHECK(allowed_keys(*a, 20, 10) == 6);
-  CHECK(allowed_keys(*a, 20, 0) == 3);
-  CHECK(allowed_keys(*a, 20, 19) == 4);
-  CHECK_FALSE(a->allowed(20, 0, 10, 6));
-  CHECK(a->allowed(20, 0, 10, 7));
-  CHECK(a->allowed(20, 0, 10, 12));
-  CHECK_FALSE(a->allowed(20, 0, 10, 13));
+  const auto attention = make({"model.attention.type=local"});
+  const models::Heads& a = heads_of(attention);
+  CHECK(allowed_keys(a, 20, 10) == 6);
+  CHECK(allowed_keys(a, 20, 0) == 3);
+  CHECK(allowed_keys(a, 20, 19) == 4);
+  CHECK_FALSE(a.allowed(20, 0, 10, 6));
+  CHECK(a.allowed(20, 0, 10, 7));
+  CHECK(a.allowed(20, 0, 10, 12));
+  CHECK_FALSE(a.allowed(20, 0, 10, 13));
 }
 
 TEST_CASE("blocks start at row 0 and whole neighbours are seen", "[local]") {
-  const auto a = make({"model.attention.type=local", "model.attention.local.form=blocked"});
-  CHECK(a->allowed(20, 0, 4, 0));
-  CHECK(a->allowed(20, 0, 7, 11));
-  CHECK_FALSE(a->allowed(20, 0, 3, 8));
-  CHECK(allowed_keys(*a, 20, 5) == 12);
-  CHECK(allowed_keys(*a, 9, 8) == 5);
+  const auto attention = make({"model.attention.type=local", "model.attention.local.form=blocked"});
+  const models::Heads& a = heads_of(attention);
+  CHECK(a.allowed(20, 0, 4, 0));
+  CHECK(a.allowed(20, 0, 7, 11));
+  CHECK_FALSE(a.allowed(20, 0, 3, 8));
+  CHECK(allowed_keys(a, 20, 5) == 12);
+  CHECK(allowed_keys(a, 9, 8) == 5);
 }
 
 TEST_CASE("a window or a block that covers the sequence is full attention", "[local]") {
@@ -58,11 +63,8 @@ TEST_CASE("a window or a block that covers the sequence is full attention", "[lo
       const auto local = make(overrides);
       const Packing packing({n}, {0});
       const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
-      const auto run = [&](models::Attention& a) {
-        Context context{.on = test_devices().front().on, .dtype = Dtype::f64};
-        return a.forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(Dtype::f64, {n, 8}), no_node}}).x.value;
-      };
-      const Tensor a = run(*full), b = run(*local);
+      const TestDevice& device = test_devices().front();
+      const Tensor a = attention_output(*full, device, x, packing), b = attention_output(*local, device, x, packing);
       CHECK(relative_error(Matrix(a), Matrix(b)) <= 1e-12);
     }
 }

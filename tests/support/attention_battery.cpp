@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/attention_battery.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "framework/core/parallel.h"
+#include "framework/nn/visitor.h"
+#include "models/attention/head_attention.h"
+#include "tests/support/catch.h"
+#include "tests/support/random_tensor.h"
+
+namespace tapeformer::test {
+namespace {
+
+using Parameters = std::map<std::string, Matrix>;
+
+const std::vector<int32_t> lengths{5, 0, 1, 64, 2, 65, 3, 4, 63, 129};
+
+Parameters parameters_of(models::Attention& a) {
+  nn::ModelState state;
+  a.visit(state);
+  Parameters out;
+  for (const Parameter* p : state.parameters)
+    out[p->name] = Matrix(p->value.reshaped({p->value.shape()[0], p->value.count() / std::max<int64_t>(1, p->value.shape()[0])}));
+  return out;
+}
+
+Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
+  Matrix out(count, x.columns);
+  std::copy_n(x.values.begin() + first * x.columns, count * x.columns, out.values.begin());
+  return out;
+}
+
+Matrix project(const Matrix& x, const Matrix& w, const Matrix& b) {
+  Matrix y(x.rows, w.rows);
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t o = 0; o < w.rows; ++o) {
+      y(r, o) = b(o, 0);
+      for (int64_t k = 0; k < w.columns; ++k) y(r, o) += x(r, k) * w(o, k);
+    }
+  return y;
+}
+
+// Columns of one head.
+std::vector<double> of_head(const Matrix& x, int head, int head_dim) {
+  std::vector<double> out;
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int d = 0; d < head_dim; ++d) out.push_back(x(r, head * head_dim + d));
+  return out;
+}
+
+std::vector<double> softmax_weights(const models::Heads& heads, const models::DenseInput& in) {
+  std::vector<double> w(static_cast<size_t>(in.n) * static_cast<size_t>(in.n));
+  for (int32_t i = 0; i < in.n; ++i) {
+    double sum = 0;
+    double* row = w.data() + static_cast<int64_t>(i) * in.n;
+    for (int32_t j = 0; j < in.n; ++j) {
+      double s = 0;
+      for (int d = 0; d < in.head_dim; ++d)
+        s += in.q()[static_cast<size_t>(i * in.head_dim + d)] * in.k()[static_cast<size_t>(j * in.head_dim + d)];
+      row[j] = heads.allowed(in.n, in.head, i, j) ? std::exp(s / std::sqrt(static_cast<double>(in.head_dim))) : 0;
+      sum += row[j];
+    }
+    for (int32_t j = 0; j < in.n && sum > 0; ++j) row[j] /= sum;
+  }
+  return w;
+}
+
+// o [n,D] of one head.
+std::vector<double> head_output(const models::Heads& heads, const models::DenseInput& in) {
+  std::vector<double> o = heads.dense_output(in);
+  if (!o.empty() || in.n == 0) return o;
+  std::vector<double> w = heads.dense_weights(in);
+  if (w.empty()) w = softmax_weights(heads, in);
+  o.assign(static_cast<size_t>(in.n * in.head_dim), 0);
+  for (int32_t i = 0; i < in.n; ++i)
+    for (int32_t j = 0; j < in.n; ++j)
+      for (int d = 0; d < in.head_dim; ++d)
+        o[static_cast<size_t>(i * in.head_dim + d)] += w[static_cast<size_t>(i) * static_cast<size_t>(in.n) + static_cast<size_t>(j)] *
+                                                       in.v()[static_cast<size_t>(j * in.head_dim + d)];
+  return o;
+}
+
+Matrix dense_heads(const models::HeadAttention& a, const Parameters& p, const Matrix& x, const Packing& packing,
+                   const Structures* structures) {
+  const int64_t dim = x.columns;
+  std::vector<Matrix> projected;
+  const auto part = [&](const Matrix& rows, size_t i) {
+    return project(rows, p.at("attention." + a.projections()[i] + ".weight"), p.at("attention." + a.projections()[i] + ".bias"));
+  };
+  for (size_t i = 0; i < a.projections().size(); ++i) projected.push_back(part(x, i));
+  Matrix o(x.rows, dim);
+  const int head_dim = a.group_of(0).settings().head_dim;
+  for (int b = 0; b < packing.sequences(); ++b)
+    for (int h = 0; h < dim / head_dim; ++h) {
+      const int32_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
+      models::DenseInput in{.n = n, .head = h, .head_dim = head_dim, .structures = structures, .sequence = b, .first = first};
+      for (const Matrix& whole : projected) in.projected.push_back(of_head(rows_of(whole, first, n), h, head_dim));
+      const Matrix own = rows_of(x, first, n);
+      in.x = own.values;
+      in.project_rows = [&](std::span<const double> rows, size_t i) {
+        Matrix m(static_cast<int64_t>(rows.size()) / dim, dim);
+        m.values.assign(rows.begin(), rows.end());
+        return of_head(part(m, i), h, head_dim);
+      };
+      const std::vector<double> of_one = head_output(a.group_of(h), in);
+      for (int32_t i = 0; i < n; ++i)
+        for (int d = 0; d < head_dim; ++d) o(first + i, h * head_dim + d) = of_one[static_cast<size_t>(i * head_dim + d)];
+    }
+  return project(o, p.at("attention.output.weight"), p.at("attention.output.bias"));
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) { return a.bytes() == b.bytes() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0; }
+
+// The scalar sum of weights * y and the auxiliary losses, and its gradients.
+class Differentiated {
+ public:
+  Differentiated(models::Attention& attention, const Execution& on, Dtype dtype, const Packing& packing)
+      : attention_(attention), on_(on), dtype_(dtype), packing_(packing) {
+    attention.visit(state);
+  }
+
+  double value(const Tensor& x) {
+    Context context = this->context(nullptr);
+    const models::AttentionOutput out = run(context, {x, no_node});
+    double sum = 0;
+    const Matrix y(out.x.value), w(weights(out.x.value.shape()));
+    for (size_t i = 0; i < y.values.size(); ++i) sum += y.values[i] * w.values[i];
+    for (const ops::Loss& extra : out.auxiliary) sum += Matrix(extra.sum.value).values[0];
+    return sum;
+  }
+
+  // Returns the gradient of x; those of the parameters are added to theirs.
+  Tensor backward(const Tensor& x) {
+    Tape tape(on_);
+    Context context = this->context(&tape);
+    Tensor dx = Tensor::zeros(dtype_, x.shape());
+    const int node = tape.record("input", [&](Tape&, const Tensor& gradient) { dx = gradient.clone(); });
+    const models::AttentionOutput out = run(context, {x, node});
+    const int all = tape.record("sum", [&](Tape& t, const Tensor&) {
+      t.add_gradient(out.x.node, weights(out.x.value.shape()));
+      for (const ops::Loss& extra : out.auxiliary) {
+        Tensor one(dtype_, {1});
+        if (dtype_ == Dtype::f64) one.data<double>()[0] = 1;
+        else one.data<float>()[0] = 1;
+        t.add_gradient(extra.sum.node, one);
+      }
+    });
+    tape.backward({Tensor::zeros(dtype_, {1}), all});
+    return dx;
+  }
+
+  nn::ModelState state;
+  Structures* structures = nullptr;
+
+ private:
+  Tensor weights(const Shape& shape) const { return random_tensor(dtype_, shape, 15); }
+  Context context(Tape* tape) const {
+    Context c{.on = on_, .tape = tape, .mode = Mode::train, .seed = 9, .step = 3, .dtype = dtype_};
+    c.structures = structures;
+    return c;
+  }
+  models::AttentionOutput run(Context& context, const Variable& x) const {
+    return attention_.forward(context, x, packing_, {.residual = {Tensor::zeros(dtype_, x.value.shape()), no_node}});
+  }
+
+  models::Attention& attention_;
+  Execution on_;
+  Dtype dtype_;
+  const Packing& packing_;
+};
+
+double dropout_of(const AttentionCase& c) {
+  for (const models::HeadGroup& group : c.settings.attention.layers[static_cast<size_t>(c.layer)])
+    if (!group.variant->has_probabilities) return 0;
+  return 0.3;
+}
+
+}  // namespace
+
+AttentionCase attention_case(const std::string& name, const std::vector<std::string>& overrides) {
+  return {name, model_settings(overrides)};
+}
+
+std::unique_ptr<models::Attention> make_attention(const AttentionCase& c, Dtype dtype, double dropout) {
+  models::AttentionLayers layers = c.settings.attention;
+  layers.dropout = dropout;
+  return models::make_attention({.seed = 5, .dtype = dtype}, "attention", {.dim = c.settings.dim, .max_length = 300, .layer = c.layer},
+                                layers);
+}
+
+Packing packing_for(const AttentionCase& c, std::vector<int32_t> own_lengths, uint32_t first_id) {
+  std::vector<uint32_t> ids;
+  for (size_t b = 0; b < own_lengths.size(); ++b) ids.push_back(first_id + static_cast<uint32_t>(b));
+  for (int32_t& n : own_lengths) n += c.settings.attention.extra_rows.count;
+  return Packing(own_lengths, ids);
+}
+
+Tensor attention_output(models::Attention& a, const TestDevice& on, const Tensor& x, const Packing& packing, Structures* structures) {
+  Context context{.on = on.on, .dtype = on.dtype};
+  context.structures = structures;
+  return a.forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(on.dtype, x.shape()), no_node}}).x.value;
+}
+
+Matrix dense_attention(models::Attention& a, const Matrix& x, const Packing& packing, const Structures* structures) {
+  const Parameters p = parameters_of(a);
+  if (const auto* heads = dynamic_cast<const models::HeadAttention*>(&a)) return dense_heads(*heads, p, x, packing, structures);
+  Matrix y(x.rows, x.columns);
+  for (int b = 0; b < packing.sequences(); ++b) {
+    const int32_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
+    const std::vector<double> one = a.dense_output(n, rows_of(x, first, n).values);
+    std::copy(one.begin(), one.end(), y.values.begin() + first * x.columns);
+  }
+  return y;
+}
+
+void check_oracle(const AttentionCase& c) {
+  const Packing packing = packing_for(c, lengths);
+  for (const TestDevice& device : test_devices()) {
+    INFO(c.name << " on " << device.name);
+    const auto attention = make_attention(c, device.dtype);
+    const Tensor x = random_tensor(device.dtype, {packing.rows(), c.settings.dim}, 11);
+    Structures chosen;
+    const Matrix y(attention_output(*attention, device, x, packing, &chosen));
+    const double error = relative_error(y, dense_attention(*attention, Matrix(x), packing, &chosen));
+    INFO("relative error " << error);
+    CHECK(error <= c.value_slack * device.tolerance);
+  }
+}
+
+void check_batch_mates(const AttentionCase& c) {
+  for (const TestDevice& device : test_devices()) {
+    const auto attention = make_attention(c, device.dtype);
+    const Packing packing = packing_for(c, lengths);
+    const Tensor x = random_tensor(device.dtype, {packing.rows(), c.settings.dim}, 12);
+    const Tensor together = attention_output(*attention, device, x, packing);
+    for (int b = 0; b < packing.sequences(); ++b) {
+      INFO(c.name << " on " << device.name << ", sequence " << b << " of length " << lengths[static_cast<size_t>(b)]);
+      const int64_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
+      const Packing own = packing_for(c, {lengths[static_cast<size_t>(b)]}, static_cast<uint32_t>(b));
+      CHECK(same_bytes(attention_output(*attention, device, x.rows(first, n).clone(), own), together.rows(first, n)));
+    }
+  }
+}
+
+void check_nan_stays(const AttentionCase& c) {
+  for (const TestDevice& device : test_devices()) {
+    INFO(c.name << " on " << device.name);
+    const auto attention = make_attention(c, device.dtype);
+    const Packing packing = packing_for(c, {5, 6, 7});
+    const int64_t first = packing.offsets()[1], end = packing.offsets()[2], rows = packing.rows();
+    const Tensor x = random_tensor(device.dtype, {rows, c.settings.dim}, 13);
+    const Tensor before = attention_output(*attention, device, x, packing);
+    if (device.dtype == Dtype::f32) x.data<float>()[(end - 1) * c.settings.dim] = NAN;
+    else x.data<double>()[(end - 1) * c.settings.dim] = NAN;
+    const Tensor after = attention_output(*attention, device, x, packing);
+    CHECK(same_bytes(before.rows(0, first), after.rows(0, first)));
+    CHECK(same_bytes(before.rows(end, rows - end), after.rows(end, rows - end)));
+  }
+}
+
+void check_gradients(const AttentionCase& c) {
+  const TestDevice& device = test_devices().front();
+  const Packing packing = packing_for(c, {4, 1, 7});
+  const auto attention = make_attention(c, Dtype::f64, dropout_of(c));
+  Structures kept;
+  Differentiated f(*attention, device.on, Dtype::f64, packing);
+  f.structures = &kept;
+  const Tensor x = random_tensor(Dtype::f64, {packing.rows(), c.settings.dim}, 14);
+  const Tensor dx = f.backward(x);
+  const auto check = [&](const std::string& name, const Tensor& value, const Tensor& gradient) {
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < value.count(); i += 1 + value.count() / 16) {
+      double& v = value.data<double>()[i];
+      const double held = v, step = 1e-6;
+      v = held + step;
+      const double up = f.value(x);
+      v = held - step;
+      const double down = f.value(x);
+      v = held;
+      const double quotient = (up - down) / (2 * step);
+      largest = std::max(largest, std::abs(quotient));
+      worst = std::max(worst, std::abs(quotient - gradient.data<double>()[i]));
+    }
+    INFO(c.name << " " << name << ": " << worst << " of " << largest);
+    CHECK(worst <= c.gradient_slack * (1e-6 * std::max(1e-2, largest) + 1e-8));
+  };
+  check("x", x, dx);
+  for (const Parameter* p : f.state.parameters) check(p->name, p->value, p->gradient);
+}
+
+void check_threads(const AttentionCase& c) {
+  const Packing packing = packing_for(c, {3, 65, 1, 70, 130, 6, 200, 299, 12, 40});
+  const Tensor x = random_tensor(Dtype::f32, {packing.rows(), c.settings.dim}, 16);
+  std::vector<Tensor> expected;
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    const auto attention = make_attention(c, Dtype::f32, dropout_of(c));
+    Differentiated f(*attention, {Device::cpu, &pool}, Dtype::f32, packing);
+    std::vector<Tensor> got{f.backward(x)};
+    for (const Parameter* p : f.state.parameters) got.push_back(p->gradient.clone());
+    if (threads == 1) expected = got;
+    INFO(c.name << " with " << threads << " threads");
+    REQUIRE(got.size() == expected.size());
+    for (size_t i = 0; i < got.size(); ++i) CHECK(same_bytes(got[i], expected[i]));
+  }
+}
+
+void check_attention(const AttentionCase& c) {
+  check_oracle(c);
+  check_batch_mates(c);
+  check_nan_stays(c);
+  check_gradients(c);
+  check_threads(c);
+}
+
+}  // namespace tapeformer::test

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every attention must keep, in every form: it equals its dense oracle, its gradients are right, a sequence's result does not depend
+// on its batch mates or on the number of threads, any length works. The oracle is built from what the variant states from its formula and
+// shares no code with plans and kernels.
+#pragma once
+#include "models/attention/layers.h"
+#include "tests/support/devices.h"
+#include "tests/support/matrix.h"
+#include "tests/support/model_fixture.h"
+
+namespace tapeformer::test {
+
+struct AttentionCase {
+  std::string name;
+  models::ModelSettings settings;
+  int layer = 0;
+  // For formulas that lose digits themselves: multiplies the tolerances.
+  double value_slack = 1, gradient_slack = 1;
+};
+
+// Of the small model of model_fixture.h, with overrides such as "model.attention.type=local".
+AttentionCase attention_case(const std::string& name, const std::vector<std::string>& overrides);
+
+// The attention of one layer, named "attention", as the config makes it. Sequences have at most 300 rows.
+std::unique_ptr<models::Attention> make_attention(const AttentionCase&, Dtype, double dropout = 0);
+// Packed rows as the attention gets them: each sequence has its extra rows in front.
+Packing packing_for(const AttentionCase&, std::vector<int32_t> lengths, uint32_t first_id = 0);
+// In evaluation, with nothing at the entrance and zeros as residual.
+Tensor attention_output(models::Attention&, const TestDevice&, const Tensor& x, const Packing&, Structures* = nullptr);
+// The same from the formulas; `structures` are those that a pass chose.
+Matrix dense_attention(models::Attention&, const Matrix& x, const Packing&, const Structures* = nullptr);
+
+void check_oracle(const AttentionCase&);
+void check_batch_mates(const AttentionCase&);
+void check_nan_stays(const AttentionCase&);
+void check_gradients(const AttentionCase&);
+void check_threads(const AttentionCase&);
+// All of them.
+void check_attention(const AttentionCase&);
+
+}  // namespace tapeformer::test
