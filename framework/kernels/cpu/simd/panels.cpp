@@ -96,24 +96,6 @@ void outer_panels(int M, int N, int K, const float* x, size_t ldx, const float* 
   }
 }
 
-// out[c][r] = x[r][c] for 4 x 4 floats.
-HWY_INLINE void transpose4(const float* HWY_RESTRICT x, size_t ldx, float* HWY_RESTRICT out, size_t ldo) {
-#if HWY_TARGET == HWY_SCALAR
-  for (size_t r = 0; r < 4; ++r)
-    for (size_t c = 0; c < 4; ++c) out[c * ldo + r] = x[r * ldx + c];
-#else
-  const hn::FixedTag<float, 4> d;
-  const hn::Repartition<uint64_t, decltype(d)> pairs;
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + ldx), r2 = hn::LoadU(d, x + 2 * ldx), r3 = hn::LoadU(d, x + 3 * ldx);
-  const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)), b = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-  const auto e = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)), f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, e)), d, out);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, e)), d, out + ldo);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, b, f)), d, out + 2 * ldo);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, b, f)), d, out + 3 * ldo);
-#endif
-}
-
 int columns_here() { return kCols; }
 
 void pack_here(ConstRows w, int K, int N, bool transposed, int first, int last, float* out) {
