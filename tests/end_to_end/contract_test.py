@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from support import ROOT, Workplace, check, finish
 
@@ -12,25 +13,30 @@ with open(os.path.join(ROOT, "models", "attention", "variants.def"), encoding="u
     variants = re.findall(r"^ATTENTION_VARIANT\((\w+)\)", lines.read(), re.M)
 check(len(variants) == EXPECTED_VARIANTS, f"{len(variants)} variants found")
 
+
+
+def keeps_the_contract(work, variant, norm):
+    run = f"{variant}-{norm}"
+    work.train(run, f"model.attention.type={variant}", f"model.norm.type={norm}", "train.duration=20", "checkpoint.every=10", "eval.every=20")
+    work.copy_as_killed(run, 10, run + "-resumed")
+    work.resume(run + "-resumed")
+    check(work.same(run, run + "-resumed") is None, f"{run}: {work.same(run, run + '-resumed')}")
+    done = work.call("eval", run, "--json")
+    check(done.returncode == 0, f"eval {run}: {done.stderr}")
+    result = json.loads(done.stdout)
+    check(result["samples"] == 16 and 0 <= result["accuracy"] <= 1, f"{run}: {done.stdout}")
+    check(work.call("eval", run, "--json").stdout == done.stdout, f"{run}: evaluating twice differs")
+    one = work.call("predict", run, "-", stdin="[MAX 2 9 ]\n")
+    many = work.call("predict", run, "-", stdin="[MIN 1 2 3 4 ]\n[MAX 2 9 ]\n[SM 5 5 ]\n")
+    check(one.returncode == 0 and many.returncode == 0, one.stderr + many.stderr)
+    check(one.stdout.splitlines()[1].split(",", 1)[1] == many.stdout.splitlines()[2].split(",", 1)[1], f"{run}: batch mates change a prediction")
+    check(len(many.stdout.splitlines()) == 4, many.stdout)
+
+
 with Workplace() as work:
-    for variant in variants:
-        for norm in ("layer_norm", "batch_norm"):
-            run = f"{variant}-{norm}"
-            chosen = [f"model.attention.type={variant}", f"model.norm.type={norm}", "train.duration=20", "checkpoint.every=10"]
-            work.train(run, *chosen)
-            work.copy_as_killed(run, 10, run + "-resumed")
-            work.resume(run + "-resumed")
-            check(work.same(run, run + "-resumed") is None, f"{run}: {work.same(run, run + '-resumed')}")
-            done = work.call("eval", run, "--json")
-            check(done.returncode == 0, f"eval {run}: {done.stderr}")
-            result = json.loads(done.stdout)
-            check(result["samples"] == 16 and 0 <= result["accuracy"] <= 1, f"{run}: {done.stdout}")
-            check(work.call("eval", run, "--json").stdout == done.stdout, f"{run}: evaluating twice differs")
-            one = work.call("predict", run, "-", stdin="[MAX 2 9 ]\n")
-            many = work.call("predict", run, "-", stdin="[MIN 1 2 3 4 ]\n[MAX 2 9 ]\n[SM 5 5 ]\n")
-            check(one.returncode == 0 and many.returncode == 0, one.stderr + many.stderr)
-            check(one.stdout.splitlines()[1].split(",", 1)[1] == many.stdout.splitlines()[2].split(",", 1)[1], f"{run}: batch mates change a prediction")
-            check(len(many.stdout.splitlines()) == 4, many.stdout)
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(keeps_the_contract, work, v, norm) for v in variants for norm in ("layer_norm", "batch_norm")]:
+            done.result()
 
     work.train("threads-1", "device.threads=1")
     for threads in (2, 3, 8):
@@ -44,4 +50,4 @@ with Workplace() as work:
     a, b = work.metrics("reference")[0]["train/loss"], work.metrics("threads-1")[0]["train/loss"]
     check(abs(a - b) < 1e-5, f"reference and cpu: first loss {a} and {b}")
     work.train("double", "device.type=reference", "train.precision=fp64")
-finish(50)
+finish(1 + 18 * len(variants))
