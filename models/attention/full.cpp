@@ -16,7 +16,7 @@ class Full : public PlannedHeads {
   bool allowed(int32_t, int, int32_t, int32_t) const override { return true; }
 
  protected:
-  TilePlan plan(int32_t length) const override { return full_plan(length, length); }
+  TilePlan plan(int32_t n, int) const override { return full_plan(n, n); }
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ class Local : public PlannedHeads {
   }
 
  protected:
-  TilePlan plan(int32_t n) const override {
+  TilePlan plan(int32_t n, int) const override {
     std::vector<int32_t> first, end;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t b = own_.block, block = i / b;

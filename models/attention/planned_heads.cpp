@@ -5,19 +5,42 @@
 
 namespace tapeformer::models {
 
-HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
-  plans_.make_room();
-  ops::AttentionPart plans;
-  for (int b = 0; b < input.packing.sequences(); ++b) {
-    const int32_t n = input.packing.length(b);
-    plans.push_back(plans_.get(n, 0, [&] { return plan(n); }));
-  }
-  const HeadSettings& s = settings();
-  return ops::attention(context, input.projected, input.packing, plans,
-                        {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name});
+TilePlan PlannedHeads::plan(int32_t, int) const { fail(ExitCode::internal, "{} says neither a plan nor parts", settings().name); }
+
+std::vector<TilePlan> PlannedHeads::parts(int32_t n, int head) const {
+  std::vector<TilePlan> one;
+  one.push_back(plan(n, head));
+  return one;
 }
 
-double PlannedHeads::pairs(int32_t n) const { return static_cast<double>(plan(n).pairs); }
+HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
+  plans_.make_room();
+  const HeadSettings& s = settings();
+  const auto width = static_cast<size_t>(patterns());
+  std::vector<ops::AttentionPart> all;
+  for (int b = 0; b < input.packing.sequences(); ++b)
+    for (size_t h = 0; h < width; ++h) {
+      const int32_t n = input.packing.length(b);
+      const int head = s.first_head + static_cast<int>(h);
+      const PlanCache::Plans& plans = plans_.get(n, head, [&] { return parts(n, head); });
+      // A sequence with fewer parts than others has empty ones in their place.
+      static const auto nothing = std::make_shared<const TilePlan>(full_plan(0, 0));
+      while (all.size() < plans.size()) all.emplace_back(static_cast<size_t>(input.packing.sequences()) * width, nothing);
+      for (size_t p = 0; p < plans.size(); ++p) all[p][static_cast<size_t>(b) * width + h] = plans[p];
+    }
+  if (all.empty()) all.emplace_back();  // no sequences
+  const ops::AttentionSettings how{
+      .heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head};
+  if (all.size() == 1) return ops::attention(context, input.projected, input.packing, all[0], how);
+  return ops::attention(context, input.projected, input.packing, std::span<const ops::AttentionPart>(all), how);
+}
+
+double PlannedHeads::pairs(int32_t n) const {
+  double sum = 0;
+  for (int h = 0; h < patterns(); ++h)
+    for (const TilePlan& plan : parts(n, settings().first_head + h)) sum += static_cast<double>(plan.pairs);
+  return sum / patterns();
+}
 
 // 4 D a pair forward, 10 D backward in one pass (scores again, dP, dV, dQ, dK); the log-sum-exp is kept.
 AttentionCost PlannedHeads::cost(const std::vector<int32_t>& lengths) const {

@@ -20,7 +20,7 @@ class Band : public models::PlannedHeads {
   bool allowed(int32_t, int, int32_t i, int32_t j) const override { return j >= i - 70 && j <= i + 3; }
 
  protected:
-  TilePlan plan(int32_t n) const override {
+  TilePlan plan(int32_t n, int) const override {
     std::vector<int32_t> first, end;
     for (int32_t i = 0; i < n; ++i) {
       first.push_back(i - 70);
