@@ -34,6 +34,12 @@ void take_columns(const View<T>& o, int64_t head_dim, int64_t first, const View<
 
 }  // namespace
 
+Tensor first_projection(const nn::Builder& build, const std::string& layer_name, const std::string& part, int64_t dim) {
+  Tensor weight(build.dtype, {dim, dim});
+  nn::fill_xavier_uniform(build.seed, fmt::format("{}.{}.weight", layer_name, part), weight, projection_gain);
+  return weight;
+}
+
 HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, const AttentionSettings& s,
                              std::vector<std::string> projections, std::vector<std::unique_ptr<Heads>> groups)
     : name_(name),
@@ -47,7 +53,7 @@ HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, 
     const int64_t first = static_cast<int64_t>(p) * s.dim;
     weights_.push_back(rows_of(weight_, fmt::format("{}.{}.weight", name, projections_[p]), first, s.dim));
     biases_.push_back(rows_of(bias_, fmt::format("{}.{}.bias", name, projections_[p]), first, s.dim));
-    nn::fill_xavier_uniform(build.seed, weights_[p].name, weights_[p].value, projection_gain);
+    weights_[p].value.copy_from(first_projection(build, name, projections_[p], s.dim));
   }
 }
 
@@ -69,12 +75,12 @@ Variable HeadAttention::slice(Context& context, const Variable& projected, const
   return ops::columns(context, projected, ranges);
 }
 
-HeadOutput HeadAttention::heads(Context& context, const Variable& projected, LayerInput& input) {
+HeadOutput HeadAttention::heads(Context& context, const Variable& projected, LayerInput& input, bool plain_values) {
   std::vector<Variable> outputs;
   std::vector<ops::Loss> auxiliary;
   for (const auto& group : groups_) {
-    HeadInput one{slice(context, projected, *group), input.packing(), input,
-                  [&](Context& c, const Variable& rows) { return slice(c, ops::linear(c, rows, weight_, &bias_), *group); }};
+    const auto project_rows = [&](Context& c, const Variable& rows) { return slice(c, ops::linear(c, rows, weight_, &bias_), *group); };
+    HeadInput one{slice(context, projected, *group), input.packing(), input, project_rows, plain_values};
     HeadOutput result = group->forward(context, one);
     outputs.push_back(std::move(result.o));
     auxiliary.insert(auxiliary.end(), result.auxiliary.begin(), result.auxiliary.end());
@@ -95,7 +101,7 @@ Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing
   for (int64_t first = 0; first < n; first += d)
     ops::dispatch(projected.dtype(), [&]<class T>(T) {
       set_identity(values.matrix<T>(), d, first);
-      take_columns(heads(context, {projected, no_node}, input).o.value.template matrix<T>(), d, first, out.matrix<T>());
+      take_columns(heads(context, {projected, no_node}, input, true).o.value.template matrix<T>(), d, first, out.matrix<T>());
     });
   return out;
 }

@@ -7,6 +7,9 @@
 
 namespace tapeformer::models {
 
+// What the projection `part` of the layer starts from: [C,C].
+Tensor first_projection(const nn::Builder&, const std::string& layer_name, const std::string& part, int64_t dim);
+
 class HeadAttention : public Attention {
  public:
   // `projections` names the parts in their order, the values last; the groups' heads are those of the layer, in order.
@@ -27,7 +30,7 @@ class HeadAttention : public Attention {
   const Heads& group_of(int head) const;
 
  private:
-  HeadOutput heads(Context&, const Variable& projected, LayerInput&);
+  HeadOutput heads(Context&, const Variable& projected, LayerInput&, bool plain_values = false);
   Variable slice(Context&, const Variable& projected, const Heads& group) const;
   int64_t head_dim() const { return settings_.dim / settings_.heads; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "framework/ops/sparse_rows.h"
 #include "models/attention/attention.h"
 
 namespace tapeformer::models {
@@ -30,10 +31,18 @@ class LayerInput {
   }
   // The normalised input times a weight [N,C] plus a bias [N]: [T,N], in one fused pass.
   Variable project(Context& context, Parameter& weight, Parameter* bias) const {
-    return norm_ ? ops::norm_linear(context, x_, norm_->parameters(), weight, bias) : ops::linear(context, x_, weight, bias);
+    return projected(context, x_, weight, bias);
+  }
+  // The same of some rows only (a map without weights): [rows of the map, N].
+  Variable project(Context& context, Parameter& weight, Parameter* bias, ops::RowMapPointer rows) const {
+    return projected(context, ops::sparse_rows(context, x_, std::move(rows)), weight, bias);
   }
 
  private:
+  Variable projected(Context& context, const Variable& x, Parameter& weight, Parameter* bias) const {
+    return norm_ ? ops::norm_linear(context, x, norm_->parameters(), weight, bias) : ops::linear(context, x, weight, bias);
+  }
+
   Variable x_;
   const Packing& packing_;
   nn::LayerNorm* norm_;
@@ -47,6 +56,8 @@ struct HeadInput {
   LayerInput& layer;
   // The group's slices of the layer's projection of other rows [M,C], which are taken as they are: [M, parts * heads * D].
   std::function<Variable(Context&, const Variable& rows)> project_rows;
+  // The values in `projected` stand for all values: a group that makes others of its own leaves them (see Attention::weights).
+  bool plain_values = false;
 };
 
 struct HeadOutput {

@@ -24,7 +24,7 @@ int allowed_keys(const models::Heads& a, int n, int i) {
 
 }  // namespace
 
-TEST_CASE("each form keeps what every attention keeps", "[local]") {
+TEST_CASE("every form of local keeps what every attention keeps", "[local]") {
   check_attention(attention_case("band", {"model.attention.type=local"}));
   check_attention(attention_case("blocked", {"model.attention.type=local", "model.attention.local.form=blocked"}));
   check_attention(
@@ -69,7 +69,7 @@ TEST_CASE("a window or a block that covers the sequence is full attention", "[lo
     }
 }
 
-TEST_CASE("settings out of range are config faults", "[local]") {
+TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.block=0"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.form=bands"}), Error);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Global attention by extra learned rows (Ainslie et al. 2020, 2004.08483, whose global rows come from the text's structure; here they are
+// learned constants): they see and are seen by all, a row of the sequence sees them and its window. They run through all layers, or each
+// layer has its own and forgets what became of them.
+#include "framework/ops/extra_rows.h"
+#include "models/attention/global_heads.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::models {
+namespace {
+
+constexpr double deviation = 0.02;  // of the rows' start
+
+struct Settings {
+  int count = 16;
+  bool carry = true;
+  int left = 0, right = 0;
+
+  void read(config::Section& section) {
+    const auto size = config::between(0, 1 << 30);
+    section.field("count", count, config::between(1, 1 << 16), "learned rows in front of each sequence");
+    section.field("carry", carry, "true: the rows run through all layers; false: each layer has its own, seen only there");
+    section.field("left", left, size, "extra keys a row sees before itself");
+    section.field("right", right, size, "extra keys a row sees after itself");
+  }
+  ExtraRows extra_rows() const { return carry ? ExtraRows{count, deviation} : ExtraRows{}; }
+};
+
+class GlobalExternal : public GlobalHeads {
+ public:
+  GlobalExternal(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+      : GlobalHeads(build, settings, {.count = own.count, .left = own.left, .right = own.right}) {
+    if (!own.carry) rows_ = build.normal(settings.name + ".extra_rows", {own.count, settings.layer.dim}, deviation);
+  }
+
+  HeadOutput forward(Context& context, HeadInput& input) override {
+    if (!rows_) return GlobalHeads::forward(context, input);
+    Variable rows = input.project_rows(context, ops::parameter(context, *rows_));
+    if (input.plain_values) {  // what goes to rows that are not shown is left out
+      const int64_t width = settings().heads * settings().head_dim;
+      rows.value = rows.value.clone();
+      rows.value.columns(2 * width, width).fill_zero();
+    }
+    HeadInput longer{ops::put_in_front(context, rows, input.projected, input.packing), input.packing.longer_by(count()), input.layer,
+                     input.project_rows, input.plain_values};
+    return ops::take_off_front(context, GlobalHeads::forward(context, longer).o, input.packing, count());
+  }
+
+  void visit(nn::Visitor& visitor) override {
+    if (rows_) visitor.parameter(*rows_);
+  }
+
+  // What the layer adds to a sequence is counted with it.
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override {
+    std::vector<int32_t> all = lengths;
+    for (int32_t& n : all) n += count();
+    return GlobalHeads::cost(all);
+  }
+  double pairs(int32_t n) const override { return GlobalHeads::pairs(n + count()); }
+
+  std::vector<double> dense_output(const DenseInput& in) const override {
+    if (!rows_ || in.n == 0) return {};
+    const Tensor e = rows_->value.converted(Dtype::f64);
+    std::vector<std::vector<double>> all;
+    for (size_t part = 0; part < 3; ++part) {
+      all.push_back(in.project_rows(e.span<double>(), part));
+      all.back().insert(all.back().end(), in.projected[part].begin(), in.projected[part].end());
+    }
+    const auto d = static_cast<size_t>(in.head_dim);
+    const int32_t g = count(), n = in.n;
+    std::vector<double> o(static_cast<size_t>(n) * d);
+    for (int32_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int32_t j = 0; j < g + n; ++j) {
+        if (!allowed(g + n, in.head, g + i, j)) continue;
+        double s = 0;
+        for (size_t c = 0; c < d; ++c) s += all[0][static_cast<size_t>(g + i) * d + c] * all[1][static_cast<size_t>(j) * d + c];
+        const double weight = std::exp(s / std::sqrt(static_cast<double>(d)));
+        sum += weight;
+        for (size_t c = 0; c < d; ++c) o[static_cast<size_t>(i) * d + c] += weight * all[2][static_cast<size_t>(j) * d + c];
+      }
+      for (size_t c = 0; c < d; ++c) o[static_cast<size_t>(i) * d + c] /= sum;
+    }
+    return o;
+  }
+
+ private:
+  int32_t count() const { return rows_ ? static_cast<int32_t>(rows_->value.shape()[0]) : 0; }
+
+  std::optional<Parameter> rows_;  // [g,C], of a layer that keeps them to itself
+};
+
+}  // namespace
+
+AttentionVariant global_external_variant() { return variant<GlobalExternal, Settings>("global_external", true); }
+
+}  // namespace tapeformer::models

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/attention/global_heads.h"
+
+#include "framework/ops/add.h"
+#include "framework/ops/attention.h"
+#include "framework/ops/columns.h"
+#include "models/attention/head_attention.h"
+#include "models/attention/interval_sets.h"
+
+namespace tapeformer::models {
+
+GlobalHeads::GlobalHeads(const nn::Builder& build, const HeadSettings& s, const GlobalPattern& pattern)
+    : PlannedHeads(s), pattern_(pattern) {
+  if (pattern_.own_projections)
+    for (const char* part : {"query", "key", "value"}) own_.push_back(start(build, part));
+}
+
+// The group's rows of what the layer's own projection starts from (as allenai/longformer converts its models).
+GlobalHeads::Projection GlobalHeads::start(const nn::Builder& build, const std::string& part) const {
+  const HeadSettings& s = settings();
+  const int64_t rows = s.heads * s.head_dim;
+  const std::string name = s.name + ".global_" + part;
+  Projection p{build.constant(name + ".weight", {rows, s.layer.dim}, 0), build.constant(name + ".bias", {rows}, 0)};
+  p.weight.value.copy_from(first_projection(build, s.layer_name, part, s.layer.dim).rows(s.first_head * s.head_dim, rows));
+  return p;
+}
+
+bool GlobalHeads::allowed(int32_t, int, int32_t i, int32_t j) const {
+  const bool near = int64_t{j} >= int64_t{i} - pattern_.left && int64_t{j} <= int64_t{i} + pattern_.right;
+  return near || i < pattern_.count || j < pattern_.count;
+}
+
+// The rows that are not global; then those that are, unless they have their own projections.
+std::vector<TilePlan> GlobalHeads::parts(int32_t n, int) const {
+  const int32_t g = global_rows(n);
+  std::vector<TilePlan> out;
+  out.push_back(interval_sets_plan(n, n, [&](int32_t i) {
+    if (i < g) return std::vector<Interval>();
+    const int64_t first = std::max<int64_t>(g, int64_t{i} - pattern_.left), end = std::min<int64_t>(n, int64_t{i} + pattern_.right + 1);
+    return std::vector<Interval>{{0, g}, {static_cast<int32_t>(first), static_cast<int32_t>(end)}};
+  }));
+  if (!own_.empty() || g == 0) return out;
+  out.push_back(full_plan(g, n));
+  for (int32_t i = 0; i < g; ++i) out.back().query_rows.push_back(i);
+  return out;
+}
+
+HeadOutput GlobalHeads::forward(Context& context, HeadInput& input) {
+  HeadOutput others = PlannedHeads::forward(context, input);
+  if (own_.empty() || pattern_.count == 0) return others;
+  return ops::add(context, others.o, of_global_rows(context, input));
+}
+
+// o [T, heads * D] of the global rows, zeros elsewhere.
+Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input) {
+  const Packing& packing = input.packing;
+  const HeadSettings& s = settings();
+  const auto gather = std::make_shared<RowMap>(), scatter = std::make_shared<RowMap>();
+  std::vector<int32_t> counts;
+  ops::AttentionPart plans;
+  gather->rows = packing.rows();
+  for (int b = 0; b < packing.sequences(); ++b) {
+    const int32_t n = packing.length(b), g = global_rows(n);
+    counts.push_back(g);
+    plans.push_back(std::make_shared<const TilePlan>(full_plan(g, n)));
+    for (int32_t i = 0; i < n; ++i) {
+      if (i < g) {
+        scatter->source.push_back(static_cast<int32_t>(gather->source.size()));
+        gather->source.push_back(packing.offsets()[static_cast<size_t>(b)] + i);
+        gather->begin.push_back(static_cast<int32_t>(gather->source.size()));
+      }
+      scatter->begin.push_back(static_cast<int32_t>(scatter->source.size()));
+    }
+  }
+  scatter->rows = gather->result_rows();
+  const Variable q = input.layer.project(context, own_[0].weight, &own_[0].bias, gather);
+  const Variable k = input.layer.project(context, own_[1].weight, &own_[1].bias);
+  const int64_t width = s.heads * s.head_dim;
+  const Variable v = input.plain_values ? ops::columns(context, input.projected, {{2 * width, width}})
+                                        : input.layer.project(context, own_[2].weight, &own_[2].bias);
+  const Variable o = ops::cross_attention(
+      context, q, k, v, packing.with_lengths(counts), packing, plans,
+      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+  return ops::sparse_rows(context, o, scatter);
+}
+
+void GlobalHeads::visit(nn::Visitor& visitor) {
+  for (Projection& p : own_) {
+    visitor.parameter(p.weight);
+    visitor.parameter(p.bias);
+  }
+}
+
+double GlobalHeads::pairs(int32_t n) const {
+  return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n)) * n);
+}
+
+AttentionCost GlobalHeads::cost(const std::vector<int32_t>& lengths) const {
+  AttentionCost sum = PlannedHeads::cost(lengths);
+  if (own_.empty()) return sum;
+  const double weights = static_cast<double>(own_[0].weight.value.count());
+  for (const int32_t n : lengths) {
+    const double flops = 2 * weights * (2.0 * n + global_rows(n));
+    sum += {flops, 2 * flops, 4.0 * 2 * n * settings().heads * settings().head_dim};
+  }
+  return sum;
+}
+
+InputReaders GlobalHeads::input_readers() {
+  InputReaders readers{std::in_place};
+  for (const Projection& p : own_) readers->emplace_back(p.weight.value, p.bias.value);
+  return readers;
+}
+
+// With projections of their own the global rows have other values too, so the head's output is no product with one matrix of values.
+std::vector<double> GlobalHeads::dense_output(const DenseInput& in) const {
+  if (own_.empty() || in.n == 0) return {};
+  const auto n = static_cast<size_t>(in.n), d = static_cast<size_t>(in.head_dim), c = in.x.size() / n;
+  const auto own = [&](size_t part) {
+    const Tensor w = own_[part].weight.value.converted(Dtype::f64), b = own_[part].bias.value.converted(Dtype::f64);
+    std::vector<double> y(n * d);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t e = 0; e < d; ++e) {
+        const size_t row = static_cast<size_t>(in.head - settings().first_head) * d + e;
+        y[i * d + e] = b.data<double>()[row];
+        for (size_t f = 0; f < c; ++f) y[i * d + e] += in.x[i * c + f] * w.data<double>()[row * c + f];
+      }
+    return y;
+  };
+  const std::vector<double> gq = own(0), gk = own(1), gv = own(2);
+  std::vector<double> o(n * d);
+  for (size_t i = 0; i < n; ++i) {
+    const bool global = static_cast<int32_t>(i) < pattern_.count;
+    const std::span<const double> q = global ? gq : in.q(), k = global ? gk : in.k(), v = global ? gv : in.v();
+    std::vector<double> weights(n);
+    double sum = 0;
+    for (size_t j = 0; j < n; ++j) {
+      if (!allowed(in.n, in.head, static_cast<int32_t>(i), static_cast<int32_t>(j))) continue;
+      double s = 0;
+      for (size_t e = 0; e < d; ++e) s += q[i * d + e] * k[j * d + e];
+      sum += weights[j] = std::exp(s / std::sqrt(static_cast<double>(d)));
+    }
+    for (size_t j = 0; j < n; ++j)
+      for (size_t e = 0; e < d; ++e) o[i * d + e] += weights[j] / sum * v[j * d + e];
+  }
+  return o;
+}
+
+}  // namespace tapeformer::models

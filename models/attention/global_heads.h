@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads with global rows: the first `count` rows of a sequence see every row and are seen by every row; the others see a window besides
+// (Beltagy, Peters, Cohan 2020, 2004.05150, section 3.1). What `global`, `longformer` and `global_external` share.
+#pragma once
+#include "models/attention/planned_heads.h"
+
+namespace tapeformer::models {
+
+struct GlobalPattern {
+  int count = 1;             // global rows, at most all
+  int left = 0, right = 0;   // the window of the others, without themselves
+  bool own_projections = false;  // global rows are queries, and look at keys and values, by projections of their own
+};
+
+class GlobalHeads : public PlannedHeads {
+ public:
+  GlobalHeads(const nn::Builder&, const HeadSettings&, const GlobalPattern&);
+  HeadOutput forward(Context&, HeadInput&) override;
+  void visit(nn::Visitor&) override;
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override;
+  double pairs(int32_t n) const override;
+  InputReaders input_readers() override;
+  bool allowed(int32_t n, int head, int32_t i, int32_t j) const override;
+  std::vector<double> dense_output(const DenseInput&) const override;
+
+ protected:
+  std::vector<TilePlan> parts(int32_t n, int head) const override;
+
+ private:
+  struct Projection {
+    Parameter weight, bias;  // [heads * D, C], [heads * D]
+  };
+  Projection start(const nn::Builder&, const std::string& part) const;
+  int32_t global_rows(int32_t n) const { return std::min(pattern_.count, n); }
+  Variable of_global_rows(Context&, HeadInput&);
+
+  GlobalPattern pattern_;
+  std::vector<Projection> own_;  // query, key, value; empty when they are the layer's
+};
+
+}  // namespace tapeformer::models

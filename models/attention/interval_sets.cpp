@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/attention/interval_sets.h"
+
+namespace tapeformer::models {
+namespace {
+
+constexpr int32_t tile = TilePlan::tile;
+
+// Bits [from, to) of a row of a mask.
+uint64_t bits(int32_t from, int32_t to) {
+  const uint64_t below = to == tile ? ~uint64_t{0} : (uint64_t{1} << to) - 1;
+  return below & ~((uint64_t{1} << from) - 1);
+}
+
+}  // namespace
+
+IntervalSets::IntervalSets(int32_t queries, int32_t keys)
+    : plan_(queries, keys), keys_(keys), masks_(static_cast<size_t>(TilePlan::tiles_of(keys)), TileMask{}) {}
+
+void IntervalSets::add_query(std::span<const Interval> runs) {
+  if (query_ > 0 && query_ % tile == 0) end_tile();
+  const auto row = static_cast<size_t>(query_ % tile);
+  for (const Interval& run : runs) {
+    const int32_t first = std::max(run.first, 0), end = std::min(run.end, keys_);
+    for (int32_t t = first / tile; t * tile < end; ++t) {
+      touched_.push_back(t);
+      masks_[static_cast<size_t>(t)].keys[row] |= bits(std::max(first - t * tile, 0), std::min(end - t * tile, tile));
+    }
+  }
+  ++query_;
+}
+
+void IntervalSets::end_tile() {
+  std::sort(touched_.begin(), touched_.end());
+  touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+  for (const int32_t t : touched_) {
+    plan_.add(t, masks_[static_cast<size_t>(t)]);
+    masks_[static_cast<size_t>(t)] = {};
+  }
+  touched_.clear();
+  plan_.end_query_tile();
+}
+
+TilePlan IntervalSets::finish() {
+  if (query_ > 0) end_tile();
+  return plan_.finish();
+}
+
+}  // namespace tapeformer::models

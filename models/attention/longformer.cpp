@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Longformer: global rows and, for the others, a window; global rows have projections of their own, which start as copies (Beltagy, Peters,
+// Cohan 2020, 2004.05150).
+#include "models/attention/global_heads.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::models {
+namespace {
+
+struct Settings {
+  int count = 1;
+  int left = 256, right = 256;
+  bool share_projections = false;
+
+  void read(config::Section& section) {
+    const auto size = config::between(0, 1 << 30);
+    section.field("count", count, size, "global rows: the first of each sequence");
+    section.field("left", left, size, "extra keys a row sees before itself");
+    section.field("right", right, size, "extra keys a row sees after itself");
+    section.field("share_projections", share_projections, "true: global rows use the projections of the others");
+  }
+};
+
+class Longformer : public GlobalHeads {
+ public:
+  Longformer(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+      : GlobalHeads(build, settings,
+                    {.count = own.count, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
+};
+
+}  // namespace
+
+AttentionVariant longformer_variant() { return variant<Longformer, Settings>("longformer", true); }
+
+}  // namespace tapeformer::models

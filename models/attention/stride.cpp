@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided (dilated) attention: a row sees every `stride`-th row, `reach` of them on each side (Beltagy, Peters, Cohan 2020, 2004.05150, the
+// dilated window; Child et al. 2019, 1904.10509). Rows of one residue see only each other, and among them the pattern is a band: the rows
+// are listed residue by residue, so it costs what a band of as many keys costs.
+#include <array>
+
+#include "models/attention/interval_sets.h"
+#include "models/attention/planned_heads.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::models {
+namespace {
+
+struct Settings {
+  int stride = 2, reach = 64;
+  bool include_self = true;
+
+  void read(config::Section& section) {
+    section.field("stride", stride, config::between(1, 1 << 30), "rows from one key to the next");
+    section.field("reach", reach, config::between(0, 1 << 30), "keys a row sees on each side");
+    section.field("include_self", include_self, "whether a row sees itself; a row that then sees none gets zeros");
+  }
+};
+
+class Stride : public PlannedHeads {
+ public:
+  Stride(const nn::Builder&, const HeadSettings& settings, const Settings& own) : PlannedHeads(settings), own_(own) {}
+
+  bool allowed(int32_t, int, int32_t i, int32_t j) const override {
+    const int64_t distance = std::abs(int64_t{i} - j);
+    return distance % own_.stride == 0 && distance / own_.stride <= own_.reach && (own_.include_self || i != j);
+  }
+
+ protected:
+  TilePlan plan(int32_t n, int) const override {
+    std::vector<int32_t> rows, first, end;
+    for (int32_t residue = 0; residue < std::min(own_.stride, n); ++residue) {
+      const auto begin = static_cast<int64_t>(rows.size());
+      for (int64_t i = residue; i < n; i += own_.stride) rows.push_back(static_cast<int32_t>(i));
+      for (int64_t at = begin; at < static_cast<int64_t>(rows.size()); ++at) {
+        first.push_back(static_cast<int32_t>(std::max(begin, at - own_.reach)));
+        end.push_back(static_cast<int32_t>(std::min<int64_t>(static_cast<int64_t>(rows.size()), at + own_.reach + 1)));
+      }
+    }
+    TilePlan plan = own_.include_self ? interval_plan(n, first, end) : interval_sets_plan(n, n, [&](int32_t at) {
+      return std::array{Interval{first[static_cast<size_t>(at)], at}, Interval{at + 1, end[static_cast<size_t>(at)]}};
+    });
+    plan.query_rows = rows;
+    plan.key_rows = std::move(rows);
+    return plan;
+  }
+
+ private:
+  Settings own_;
+};
+
+}  // namespace
+
+AttentionVariant stride_variant() { return variant<Stride, Settings>("stride", true); }
+
+}  // namespace tapeformer::models

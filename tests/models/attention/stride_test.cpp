@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided attention: residues never mix, stride 1 is a band, and a row may be left without keys.
+#include "models/attention/head_attention.h"
+#include "tests/support/attention_battery.h"
+#include "tests/support/catch.h"
+#include "tests/support/random_tensor.h"
+
+using namespace tapeformer;
+using namespace tapeformer::test;
+
+namespace {
+
+AttentionCase stride_case(int stride, int reach, bool include_self = true) {
+  return attention_case(fmt::format("stride {} reach {} self {}", stride, reach, include_self),
+                        {"model.attention.type=stride", fmt::format("model.attention.stride.stride={}", stride),
+                         fmt::format("model.attention.stride.reach={}", reach),
+                         fmt::format("model.attention.stride.include_self={}", include_self)});
+}
+
+Matrix output(const AttentionCase& c, int32_t n) {
+  const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
+  return Matrix(attention_output(*make_attention(c, Dtype::f64), test_devices().front(), x, Packing({n}, {0})));
+}
+
+}  // namespace
+
+TEST_CASE("every form of stride keeps what every attention keeps", "[stride]") {
+  check_attention(stride_case(2, 1));
+  check_attention(stride_case(3, 40));
+  check_attention(stride_case(7, 2, false));
+  check_attention(stride_case(1000, 5));
+  check_attention(stride_case(1000, 5, false));  // no row has a key
+}
+
+TEST_CASE("a row sees every stride-th row", "[stride]") {
+  const auto attention = make_attention(stride_case(2, 1), Dtype::f64);
+  const models::Heads& heads = dynamic_cast<models::HeadAttention&>(*attention).group_of(0);
+  for (int j = 0; j < 12; ++j) CHECK(heads.allowed(12, 0, 5, j) == (j == 3 || j == 5 || j == 7));
+  CHECK(attention->pairs(12) == 12 * 3 - 4);
+  const auto others = make_attention(stride_case(2, 1, false), Dtype::f64);
+  CHECK(others->pairs(12) == 12 * 2 - 4);
+}
+
+TEST_CASE("stride 1 is a band and a wide one full attention", "[stride]") {
+  for (const int n : {1, 2, 7, 64, 65, 130}) {
+    const AttentionCase band =
+        attention_case("band", {"model.attention.type=local", "model.attention.local.left=5", "model.attention.local.right=5"});
+    CHECK(relative_error(output(stride_case(1, 5), n), output(band, n)) <= 1e-13);
+    CHECK(relative_error(output(stride_case(1, n - 1), n), output(attention_case("full", {"model.attention.type=full"}), n)) <= 1e-13);
+  }
+}
+
+TEST_CASE("what happens to one residue does not reach another", "[stride]") {
+  const auto attention = make_attention(stride_case(3, 1000), Dtype::f64);
+  Tensor x = random_tensor(Dtype::f64, {100, 8}, 3);
+  const Packing packing({100}, {0});
+  const Matrix before(attention_output(*attention, test_devices().front(), x, packing));
+  x.data<double>()[31 * 8] += 1;  // residue 1
+  const Matrix after(attention_output(*attention, test_devices().front(), x, packing));
+  for (int64_t i = 0; i < 100; ++i)
+    for (int64_t c = 0; c < 8; ++c) CHECK((before(i, c) != after(i, c)) == (i % 3 == 1));
+}
+
+TEST_CASE("settings of stride out of range are config faults", "[stride]") {
+  CHECK_THROWS_AS(model_settings({"model.attention.stride.stride=0"}), Error);
+  CHECK_THROWS_AS(model_settings({"model.attention.stride.reach=-1"}), Error);
+}
