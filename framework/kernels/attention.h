@@ -28,8 +28,8 @@ struct AttentionCall {
 };
 
 // o[rows, heads * head_dim] and lse[heads][rows] (natural logarithm, before dropout). A query without keys: o = 0, lse = +infinity.
-// Write::overwrite writes every row, also those that no plan lists (as queries without keys). Write::add merges: o and lse hold a softmax over
-// other pairs, and hold the one over both afterwards, o = sum of exp(L_p - L) o_p with L = log sum of exp(L_p) over the two parts p.
+// Write::overwrite writes every row, also those that no plan lists (as queries without keys). Write::add merges: o and lse hold a softmax
+// over other pairs, and hold the one over both afterwards, o = sum of exp(L_p - L) o_p with L = log sum of exp(L_p) over the two parts p.
 template <class T>
 struct AttentionForward {
   static void reference(const Execution&, const AttentionCall<T>&, View<T> o, T* lse, Write);
@@ -37,8 +37,8 @@ struct AttentionForward {
 };
 
 // With P = exp(S - L), M the dropout factors, delta_i = <do_i, o_i>: dP = (dO V') M, dS = P (dP - delta), dV = (P M)' dO,
-// dQ = scale dS K, dK = scale dS' Q. o and lse are the merged ones of all parts. Write::overwrite writes every row, with zeros where no plan
-// lists it; Write::add adds to what the rows hold.
+// dQ = scale dS K, dK = scale dS' Q. o and lse are the merged ones of all parts. Write::overwrite writes every row, with zeros where no
+// plan lists it; Write::add adds to what the rows hold.
 template <class T>
 struct AttentionBackward {
   static void reference(const Execution&, const AttentionCall<T>&, View<const T> o, const T* lse, View<const T> d_o, View<T> dq, View<T> dk,

@@ -87,7 +87,8 @@ TilePlan list_plan(int32_t keys, std::span<const int32_t> begin, std::span<const
   std::vector<TileMask> masks;
   for (int32_t q = 0; q < queries; q += tile) {
     for (int32_t i = q; i < std::min(queries, q + tile); ++i) {
-      require(begin[static_cast<size_t>(i)] <= begin[static_cast<size_t>(i) + 1], "a tile plan of lists: the list of query {} ends before it begins", i);
+      require(begin[static_cast<size_t>(i)] <= begin[static_cast<size_t>(i) + 1],
+              "a tile plan of lists: the list of query {} ends before it begins", i);
       int32_t last = -1;
       for (int32_t e = begin[static_cast<size_t>(i)]; e < begin[static_cast<size_t>(i) + 1]; ++e) {
         const int32_t j = list[static_cast<size_t>(e)];

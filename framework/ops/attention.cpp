@@ -46,14 +46,16 @@ class PlanCheck {
  private:
   void rows(const char* side, int sequence, int32_t count, const std::vector<int32_t>& list, int32_t length) {
     if (list.empty()) {
-      require(count == length || count == 0, "attention: the plan of sequence {} has {} {}, its length is {}", sequence, count, side, length);
+      require(count == length || count == 0, "attention: the plan of sequence {} has {} {}, its length is {}", sequence, count, side,
+              length);
       return;
     }
     require(static_cast<int32_t>(list.size()) == count, "attention: the plan of sequence {} has {} {} and lists {} rows", sequence, count,
             side, list.size());
     ++mark_;
     for (const int32_t row : list) {
-      require(row >= 0 && row < length, "attention: the plan of sequence {} lists row {} of {}, its length is {}", sequence, row, side, length);
+      require(row >= 0 && row < length, "attention: the plan of sequence {} lists row {} of {}, its length is {}", sequence, row, side,
+              length);
       require(seen_[static_cast<size_t>(row)] != mark_, "attention: the plan of sequence {} lists row {} of {} twice", sequence, row, side);
       seen_[static_cast<size_t>(row)] = mark_;
     }
@@ -147,7 +149,8 @@ Variable attention(Context& ctx, const Variable& q, const Variable& k, const Var
   return attention(ctx, q, k, v, packing, std::span(&part, 1), settings);
 }
 
-Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, const AttentionPart& part, const AttentionSettings& settings) {
+Variable attention(Context& ctx, const Variable& qkv, const Packing& packing, const AttentionPart& part,
+                   const AttentionSettings& settings) {
   return attention(ctx, qkv, packing, std::span(&part, 1), settings);
 }
 

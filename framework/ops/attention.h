@@ -14,8 +14,8 @@ struct AttentionSettings {
   int heads = 1;
   double scale = 1;
   double dropout = 0;
-  std::string_view name;                            // of the module, for the dropout's keys
-  int first_head = 0;                               // number in the layer of this call's head 0, for the same
+  std::string_view name;                           // of the module, for the dropout's keys
+  int first_head = 0;                              // number in the layer of this call's head 0, for the same
   std::string_view purpose = "attention_dropout";  // the same
 };
 

@@ -20,8 +20,8 @@ Projections split(const Context& ctx, std::string_view op, const Tensor& qkv) {
   return thirds(qkv);
 }
 
-void check_projections(const Context& ctx, std::string_view op, const Projections& x, const Packing& queries,
-                       const Packing& keys, int heads) {
+void check_projections(const Context& ctx, std::string_view op, const Projections& x, const Packing& queries, const Packing& keys,
+                       int heads) {
   check_matrix(ctx, op, "q", x.q);
   check_rows(op, x.q, queries);
   const int64_t columns = x.q.shape()[1];

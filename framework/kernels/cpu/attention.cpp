@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "framework/core/buffer.h"
-#include "framework/core/error.h"
 #include "framework/core/parallel.h"
 #include "framework/kernels/cpu/simd/attention.h"
 
@@ -78,9 +79,9 @@ Units make_units(const AttentionCall<float>& call, Side side) {
   const int64_t width = simd::attention_width(call.head_dim);
   int64_t group = 0;
   for (int b = 0; b < call.queries->sequences(); ++b) {
-    if (call.queries->length(b) == 0) continue;
-    const std::vector<Unit> runs = runs_of(call.plan(b, 0), side, b);
-    for (int h = 0; h < call.heads; ++h, ++group)
+    std::vector<Unit> runs;
+    for (int h = 0; h < call.heads; ++h, ++group) {
+      if (h == 0 || call.plan_for_each_head()) runs = runs_of(call.plan(b, h), side, b);
       for (Unit u : runs) {
         u.head = h;
         u.group = group;
@@ -91,6 +92,7 @@ Units make_units(const AttentionCall<float>& call, Side side) {
         out.order.push_back(static_cast<int32_t>(out.units.size()));
         out.units.push_back(u);
       }
+    }
   }
   std::stable_sort(out.order.begin(), out.order.end(),
                    [&](int32_t x, int32_t y) { return out.units[static_cast<size_t>(x)].cost > out.units[static_cast<size_t>(y)].cost; });
@@ -110,12 +112,16 @@ Units make_units(const AttentionCall<float>& call, Side side) {
 simd::ConstRows rows_at(const View<const float>& v, int64_t row, int64_t column) { return {v.row(row) + column, v.stride}; }
 simd::Rows rows_at(const View<float>& v, int64_t row, int64_t column) { return {v.row(row) + column, v.stride}; }
 
-simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, Side side) {
+simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, Side side, Write write) {
   const TilePlan& plan = call.plan(u.sequence, u.head);
   const TileList& list = side == Side::queries ? plan.by_query : plan.by_key;
   const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+  const int64_t key_row = call.keys->offsets()[static_cast<size_t>(u.sequence)];
   simd::AttentionUnit out;
-  out.rows = call.queries->length(u.sequence);
+  out.queries = plan.queries;
+  out.keys = plan.keys;
+  out.query_rows = plan.query_rows.empty() ? nullptr : plan.query_rows.data();
+  out.key_rows = plan.key_rows.empty() ? nullptr : plan.key_rows.data();
   out.head_dim = call.head_dim;
   out.first = u.first;
   out.last = u.last;
@@ -125,36 +131,52 @@ simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, S
   out.entries = list.entries.data();
   out.first_key = plan.first_key.empty() ? nullptr : plan.first_key.data();
   out.end_key = plan.end_key.empty() ? nullptr : plan.end_key.data();
+  out.masks = plan.masks.data();
   out.scale = static_cast<float>(call.scale);
   out.q = rows_at(call.q, row, column);
-  out.k = rows_at(call.k, row, column);
-  out.v = rows_at(call.v, row, column);
+  out.k = rows_at(call.k, key_row, column);
+  out.v = rows_at(call.v, key_row, column);
+  out.add = write == Write::add;
   if (call.dropout.on())
     out.dropout = {call.dropout_keys[u.head], call.dropout.threshold, static_cast<float>(call.dropout.scale),
                    call.queries->sample_ids()[static_cast<size_t>(u.sequence)], call.dropout.step};
   return out;
 }
 
-void check_supported(const AttentionCall<float>& call, Write write) {
-  bool plain = write == Write::overwrite && call.queries == call.keys && !call.plan_for_each_head();
-  for (int b = 0; plain && b < call.queries->sequences(); ++b) {
-    const TilePlan& plan = call.plan(b, 0);
-    const int32_t rows = call.queries->length(b);
-    plain = plan.masks.empty() && plan.query_rows.empty() && plan.key_rows.empty() && plan.queries == rows && plan.keys == rows;
-  }
-  require(plain, "attention on the cpu device takes one part of self attention without masks and row lists, shared by the heads");
+// Calls clear(sequence, head) for the heads that missed(plan, sequence) names: rows that no unit writes.
+template <class Missed, class Clear>
+void clear_missed(ThreadPool& threads, const AttentionCall<float>& call, Missed missed, Clear clear) {
+  std::vector<std::pair<int, int>> heads;
+  for (int b = 0; b < call.queries->sequences(); ++b)
+    for (int h = 0; h < call.heads; ++h)
+      if (missed(call.plan(b, h), b)) heads.emplace_back(b, h);
+  threads.run(static_cast<int64_t>(heads.size()),
+              [&](int64_t i) { clear(heads[static_cast<size_t>(i)].first, heads[static_cast<size_t>(i)].second); });
+}
+
+// Zeros in the columns of head h of the rows of sequence b.
+void clear(const View<float>& x, const Packing& packing, int b, int h, int head_dim) {
+  for (int64_t r = packing.offsets()[static_cast<size_t>(b)]; r < packing.offsets()[static_cast<size_t>(b) + 1]; ++r)
+    std::fill_n(x.row(r) + int64_t{h} * head_dim, head_dim, 0.f);
 }
 
 }  // namespace
 
 template <>
 void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<float> o, float* lse, Write write) {
-  check_supported(call, write);
+  if (write == Write::overwrite)
+    clear_missed(
+        *on.threads, call, [&](const TilePlan& plan, int b) { return plan.queries < call.queries->length(b); },
+        [&](int b, int h) {
+          clear(o, *call.queries, b, h, call.head_dim);
+          std::fill_n(lse + int64_t{h} * call.queries->rows() + call.queries->offsets()[static_cast<size_t>(b)], call.queries->length(b),
+                      std::numeric_limits<float>::infinity());
+        });
   const Units all = make_units(call, Side::queries);
   on.threads->run(all.count(), [&](int64_t task) {
     for (int32_t i = all.tasks[static_cast<size_t>(task)]; i < all.tasks[static_cast<size_t>(task) + 1]; ++i) {
       const Unit& u = all.units[static_cast<size_t>(all.order[static_cast<size_t>(i)])];
-      const simd::AttentionUnit unit = described(call, u, Side::queries);
+      const simd::AttentionUnit unit = described(call, u, Side::queries, write);
       const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)];
       simd::attention_forward(unit, rows_at(o, row, int64_t{u.head} * call.head_dim), lse + int64_t{u.head} * call.queries->rows() + row,
                               thread_scratch(simd::attention_forward_scratch(unit)));
@@ -165,7 +187,17 @@ void AttentionForward<float>::cpu(const Execution& on, const AttentionCall<float
 template <>
 void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<float>& call, View<const float> o, const float* lse,
                                    View<const float> d_o, View<float> dq, View<float> dk, View<float> dv, Write write) {
-  check_supported(call, write);
+  if (write == Write::overwrite) {
+    clear_missed(
+        *on.threads, call, [&](const TilePlan& plan, int b) { return plan.queries < call.queries->length(b) || plan.keys == 0; },
+        [&](int b, int h) { clear(dq, *call.queries, b, h, call.head_dim); });
+    clear_missed(
+        *on.threads, call, [&](const TilePlan& plan, int b) { return plan.keys < call.keys->length(b); },
+        [&](int b, int h) {
+          clear(dk, *call.keys, b, h, call.head_dim);
+          clear(dv, *call.keys, b, h, call.head_dim);
+        });
+  }
   const Units all = make_units(call, Side::keys);
   const Storage memory = all.part_floats ? allocate(static_cast<size_t>(all.part_floats) * sizeof(float)) : Storage();
   float* const parts = reinterpret_cast<float*>(memory.get());
@@ -174,18 +206,19 @@ void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<floa
     for (int32_t i = all.tasks[static_cast<size_t>(task)]; i < all.tasks[static_cast<size_t>(task) + 1]; ++i) {
       const auto at = static_cast<size_t>(all.order[static_cast<size_t>(i)]);
       const Unit& u = all.units[at];
-      const simd::AttentionUnit unit = described(call, u, Side::keys);
+      const simd::AttentionUnit unit = described(call, u, Side::keys, write);
       const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
+      const int64_t key_row = call.keys->offsets()[static_cast<size_t>(u.sequence)];
       const size_t need = simd::attention_backward_scratch(unit);
       const size_t own =
           u.part < 0 ? static_cast<size_t>((u.met_last - u.met_first) * TilePlan::tile * simd::attention_width(call.head_dim)) : 0;
       float* const scratch = thread_scratch(need + own);
       float* const part = u.part < 0 ? scratch + need : parts + u.part;
       simd::attention_backward(unit, rows_at(o, row, column), lse + int64_t{u.head} * call.queries->rows() + row, rows_at(d_o, row, column),
-                               rows_at(dk, row, column), rows_at(dv, row, column), part, scratch);
+                               rows_at(dk, key_row, column), rows_at(dv, key_row, column), part, scratch);
       if (u.part < 0) {
         const simd::AttentionPart only{part, u.met_first, u.met_last};
-        simd::attention_sum_parts(&only, 1, unit.rows, call.head_dim, unit.scale, rows_at(dq, row, column));
+        simd::attention_sum_parts(unit, &only, 1, rows_at(dq, row, column));
         continue;
       }
       // Whoever finishes a head's last unit adds the parts, in their order.
@@ -195,7 +228,7 @@ void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<floa
       if (done[static_cast<size_t>(u.group)].fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<int>(end - first)) continue;
       std::vector<simd::AttentionPart> in;
       for (size_t n = first; n < end; ++n) in.push_back({parts + all.units[n].part, all.units[n].met_first, all.units[n].met_last});
-      simd::attention_sum_parts(in.data(), static_cast<int>(in.size()), unit.rows, call.head_dim, unit.scale, rows_at(dq, row, column));
+      simd::attention_sum_parts(unit, in.data(), static_cast<int>(in.size()), rows_at(dq, row, column));
     }
   });
 }

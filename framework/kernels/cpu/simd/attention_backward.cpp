@@ -44,8 +44,7 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const Ba
   }
   alignas(64) float keep[R * kTile];
   if (t.drop)
-    for (int i = 0; i < R; ++i)
-      dropout_row(*t.drop, t.first_query + static_cast<uint32_t>(r + i), t.first_key, t.columns, t.drop->scale, keep + i * kTile);
+    for (int i = 0; i < R; ++i) dropout_row(t, r + i, t.drop->scale, keep + i * kTile);
   for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
@@ -82,18 +81,21 @@ template <int DH>
 HWY_INLINE void pack_queries(const Head<DH>& h, const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, int q0, float* qp,
                              float* dop, float* lse2, float* delta) {
   const D d;
-  const int rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
-  pack({u.q.row(q0), u.q.stride}, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
-  pack({d_o.row(q0), d_o.stride}, rows, rows_up, h.dim, h.columns, 1.f, dop, h.width);
+  const int rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
+  pack_rows(u.q, u.query_rows, q0, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
+  pack_rows(d_o, u.query_rows, q0, rows, rows_up, h.dim, h.columns, 1.f, dop, h.width);
   for (int r = 0; r < rows_up; ++r) {
-    lse2[r] = r < rows ? lse[q0 + r] * kLog2e : hn::GetLane(hn::Inf(d));
+    const int place = r >= rows ? -1 : u.query_rows ? u.query_rows[q0 + r] : q0 + r;
+    lse2[r] = place >= 0 ? lse[place] * kLog2e : hn::GetLane(hn::Inf(d));
     V sum = hn::Zero(d);
-    if (r < rows)
+    if (place >= 0)
       for (int c = 0; c < h.columns; c += kLanes)
-        sum = hn::MulAdd(load_at(o.row(q0 + r), c, h.dim), hn::Load(d, dop + r * h.width + c), sum);
+        sum = hn::MulAdd(load_at(o.row(place), c, h.dim), hn::Load(d, dop + r * h.width + c), sum);
     delta[r] = hn::GetLane(hn::SumOfLanes(d, sum));
   }
 }
+
+HWY_INLINE void put(V v, bool add, float* row, int c, int dim) { store_at(add ? hn::Add(load_at(row, c, dim), v) : v, row, c, dim); }
 
 template <int DH>
 void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part, float* scratch) {
@@ -109,26 +111,27 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
   float *qp = take(count * tile), *dop = take(count * tile), *lse2 = take(count * kTile), *delta = take(count * kTile);
   float *kt = take(tile), *vt = take(tile), *kp = take(tile), *dkp = take(tile), *dvp = take(tile);
   float *p = take(kKept * kTile), *ds = take(kKept * kTile);
-  for (int i = 0; i < count; ++i)
-    pack_queries(h, u, o, lse, d_o, (u.met_first + i) * kTile, qp + i * tile, dop + i * tile, lse2 + i * kTile, delta + i * kTile);
-  const int part_rows = round_up(smaller(u.met_last * kTile, u.rows), kStripStep) - u.met_first * kTile;
+  float* packed = take(count);  // of each query tile: 1 where its operands are packed
+  for (int i = 0; i < count; ++i) packed[i] = 0;
+  const int part_rows = round_up(smaller(u.met_last * kTile, u.queries), kStripStep) - u.met_first * kTile;
   for (int x = 0; x < part_rows * h.width; x += kLanes) hn::Store(hn::Zero(d), d, part + x);
   Bounds bounds;
   for (int j = u.first; j < u.last; ++j) {
-    const int k0 = j * kTile, keys = smaller(kTile, u.rows - k0), columns = round_up(keys, kLanes);
-    pack_transposed({u.k.row(k0), u.k.stride}, keys, columns, h.dim, 1.f, kt);
-    pack_transposed({u.v.row(k0), u.v.stride}, keys, columns, h.dim, 1.f, vt);
-    pack({u.k.row(k0), u.k.stride}, keys, keys, h.dim, h.columns, 1.f, kp, h.width);
+    const int k0 = j * kTile, keys = smaller(kTile, u.keys - k0), columns = round_up(keys, kLanes);
+    pack_rows_transposed(u.k, u.key_rows, k0, keys, columns, h.dim, kp, kt);
+    pack_rows_transposed(u.v, u.key_rows, k0, keys, columns, h.dim, kp, vt);
+    pack_rows(u.k, u.key_rows, k0, keys, keys, h.dim, h.columns, 1.f, kp, h.width);
     for (int x = 0; x < columns * h.width; x += kLanes) {
       hn::Store(hn::Zero(d), d, dkp + x);
       hn::Store(hn::Zero(d), d, dvp + x);
     }
     for (int e = u.begin[j]; e < u.begin[j + 1]; ++e) {
-      const int i = u.entries[e].tile, q0 = i * kTile, rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
+      const int i = u.entries[e].tile, q0 = i * kTile, rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
       const int at = (i - u.met_first) * tile, row_at = (i - u.met_first) * kTile;
-      set_bounds(u, u.entries[e].predicate, q0, rows, rows_up, k0, keys, bounds);
-      const Pair t{keys,   columns, static_cast<uint32_t>(q0), static_cast<uint32_t>(k0), u.dropout.threshold ? &u.dropout : nullptr,
-                   &bounds};
+      if (packed[i - u.met_first] == 0) pack_queries(h, u, o, lse, d_o, q0, qp + at, dop + at, lse2 + row_at, delta + row_at);
+      packed[i - u.met_first] = 1;
+      set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
+      const Pair t = make_pair(u, q0, k0, bounds);
       const BackwardTiles b{qp + at, dop + at, kt, vt, kp, lse2 + row_at, delta + row_at, p, ds, part + at};
       for (int r0 = 0; r0 < rows; r0 += kKept) {
         const int some = smaller(kKept, rows - r0);
@@ -138,26 +141,30 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
       }
     }
     const V ln2 = hn::Set(d, kLn2);  // the packed queries carry scale * log2 e
-    for (int r = 0; r < keys; ++r)
+    for (int r = 0; r < keys; ++r) {
+      const int place = u.key_rows ? u.key_rows[k0 + r] : k0 + r;
       for (int c = 0; c < h.columns; c += kLanes) {
-        store_at(hn::Mul(hn::Load(d, dkp + r * h.width + c), ln2), dk.row(k0 + r), c, h.dim);
-        store_at(hn::Load(d, dvp + r * h.width + c), dv.row(k0 + r), c, h.dim);
+        put(hn::Mul(hn::Load(d, dkp + r * h.width + c), ln2), u.add, dk.row(place), c, h.dim);
+        put(hn::Load(d, dvp + r * h.width + c), u.add, dv.row(place), c, h.dim);
       }
+    }
   }
 }
 
-void SumPartsTarget(const AttentionPart* parts, int count, int rows, int head_dim, float scale, Rows dq) {
+void SumPartsTarget(const AttentionUnit& u, const AttentionPart* parts, int count, Rows dq) {
   const D d;
-  const int columns = round_up(head_dim, kLanes), width = attention_width(head_dim);
-  const V factor = hn::Set(d, scale);
-  for (int r = 0; r < rows; ++r)
+  const int columns = round_up(u.head_dim, kLanes), width = attention_width(u.head_dim);
+  const V factor = hn::Set(d, u.scale);
+  for (int r = 0; r < u.queries; ++r) {
+    float* row = dq.row(u.query_rows ? u.query_rows[r] : r);
     for (int c = 0; c < columns; c += kLanes) {
       V sum = hn::Zero(d);
       for (int i = 0; i < count; ++i)
         if (r / kTile >= parts[i].first && r / kTile < parts[i].last)
           sum = hn::Add(sum, hn::Load(d, parts[i].data + (r - parts[i].first * kTile) * width + c));
-      store_at(hn::Mul(sum, factor), dq.row(r), c, head_dim);
+      put(hn::Mul(sum, factor), u.add, row, c, u.head_dim);
     }
+  }
 }
 
 void BackwardTarget(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part, float* scratch) {
@@ -190,7 +197,7 @@ HWY_EXPORT(SumPartsTarget);
 size_t attention_backward_scratch(const AttentionUnit& u) {
   const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
   const size_t count = static_cast<size_t>(u.met_last - u.met_first);
-  return (2 * count + 5) * tile + 2 * count * attention_tile + 2 * attention_tile * attention_tile;
+  return (2 * count + 5) * tile + 2 * count * attention_tile + (count + 15) / 16 * 16 + 2 * attention_tile * attention_tile;
 }
 
 void attention_backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part,
@@ -198,8 +205,8 @@ void attention_backward(const AttentionUnit& u, ConstRows o, const float* lse, C
   HWY_DYNAMIC_DISPATCH(BackwardTarget)(u, o, lse, d_o, dk, dv, part, scratch);
 }
 
-void attention_sum_parts(const AttentionPart* parts, int count, int rows, int head_dim, float scale, Rows dq) {
-  HWY_DYNAMIC_DISPATCH(SumPartsTarget)(parts, count, rows, head_dim, scale, dq);
+void attention_sum_parts(const AttentionUnit& u, const AttentionPart* parts, int count, Rows dq) {
+  HWY_DYNAMIC_DISPATCH(SumPartsTarget)(u, parts, count, dq);
 }
 
 }  // namespace tapeformer::simd

@@ -69,7 +69,7 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
   if (t.drop)
     for (int i = 0; i < R; ++i) {
       alignas(64) float keep[kTile];
-      dropout_row(*t.drop, t.first_query + static_cast<uint32_t>(r + i), t.first_key, t.columns, 1.f, keep);
+      dropout_row(t, r + i, 1.f, keep);
       for (int n = 0; n < t.columns; n += kLanes)
         hn::Store(hn::Mul(hn::Load(d, p + i * kTile + n), hn::Load(d, keep + n)), d, p + i * kTile + n);
     }
@@ -80,6 +80,9 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
     store(acc, o + r * h.width + n, h.width);
   });
 }
+
+// x, or NaN where sum is: Log of a NaN is not one.
+HWY_INLINE V or_nan(V sum, V x) { return hn::IfThenElse(hn::IsNaN(sum), sum, x); }
 
 // o = sums / sum of exponentials, and the log-sum-exp. A row without keys has sum 0: o = 0 and lse = +infinity.
 template <int DH>
@@ -95,7 +98,39 @@ HWY_INLINE void finish_queries(const Head<DH>& h, const Running& st, int rows, f
   for (int r = 0; r < rows; r += kLanes) {
     const V sum = hn::Load(d, total + r);
     const V l = hn::MulAdd(hn::Load(d, st.top + r), hn::Set(d, kLn2), hn::Log(d, sum));
-    store_at(hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Inf(d), l), lse, r, rows);
+    store_at(hn::IfThenElse(hn::Eq(sum, hn::Zero(d)), hn::Inf(d), or_nan(sum, l)), lse, r, rows);
+  }
+}
+
+// Adds the rows of a tile, finished in `part` and part_lse, to a softmax over other keys: L = log(e^L0 + e^L1), o = e^(L0 - L) o0 +
+// e^(L1 - L) o1, or writes them over it.
+template <int DH>
+HWY_INLINE void merge_queries(const Head<DH>& h, const AttentionUnit& u, int q0, int rows, const float* part, const float* part_lse, Rows o,
+                              float* lse) {
+  const D d;
+  alignas(64) float before[kTile], after[kTile], kept[kTile], added[kTile];
+  const auto place = [&](int r) HWY_ATTR { return u.query_rows ? u.query_rows[q0 + r] : q0 + r; };
+  for (int r = 0; r < round_up(rows, kLanes); ++r) before[r] = u.add && r < rows ? lse[place(r)] : hn::GetLane(hn::Inf(d));
+  for (int r = 0; r < rows; r += kLanes) {
+    const V none = hn::Inf(d), l0 = hn::Load(d, before + r), l1 = hn::Load(d, part_lse + r);
+    const auto empty0 = hn::Eq(l0, none), empty1 = hn::Eq(l1, none);
+    const V top = hn::IfThenElse(empty0, l1, hn::IfThenElse(hn::Or(empty1, hn::Gt(l0, l1)), l0, l1));
+    const V e0 = hn::IfThenZeroElse(empty0, exp2(hn::Mul(hn::Sub(l0, top), hn::Set(d, kLog2e))));
+    const V e1 = hn::IfThenZeroElse(empty1, exp2(hn::Mul(hn::Sub(l1, top), hn::Set(d, kLog2e))));
+    const V sum = hn::Add(e0, e1);
+    const auto neither = hn::And(empty0, empty1);
+    hn::Store(hn::IfThenElse(neither, none, or_nan(sum, hn::Add(top, hn::Log(d, sum)))), d, after + r);
+    hn::Store(hn::IfThenZeroElse(neither, hn::Div(e0, sum)), d, kept + r);
+    hn::Store(hn::IfThenZeroElse(neither, hn::Div(e1, sum)), d, added + r);
+  }
+  for (int r = 0; r < rows; ++r) {
+    float* row = o.row(place(r));
+    lse[place(r)] = after[r];
+    const V f0 = hn::Set(d, kept[r]), f1 = hn::Set(d, added[r]);
+    for (int c = 0; c < h.columns; c += kLanes) {
+      const V mine = hn::Mul(hn::Load(d, part + r * h.width + c), f1);
+      store_at(u.add ? hn::MulAdd(load_at(row, c, h.dim), f0, mine) : mine, row, c, h.dim);
+    }
   }
 }
 
@@ -103,35 +138,44 @@ template <int DH>
 void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
   const Head<DH> h(u.head_dim);
   const D d;
-  const int tile = kTile * h.width;
+  const int tile = kTile * h.width, met = u.met_last - u.met_first;
   float* kt = scratch;
-  float* vp = kt + (u.met_last - u.met_first) * tile;
-  float* qp = vp + (u.met_last - u.met_first) * tile;
+  float* vp = kt + met * tile;
+  float* qp = vp + met * tile;
   float* sums = qp + tile;
-  for (int j = u.met_first; j < u.met_last; ++j) {
-    const int k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
-    pack_transposed({u.k.row(k0), u.k.stride}, keys, round_up(keys, kLanes), h.dim, 1.f, kt + at);
-    pack({u.v.row(k0), u.v.stride}, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
-  }
+  float* packed = sums + tile;  // of each key tile: 1 where it is in kt and vp
+  for (int j = 0; j < met; ++j) packed[j] = 0;
   Running st;
   Bounds bounds;
   for (int i = u.first; i < u.last; ++i) {
-    const int q0 = i * kTile, rows = smaller(kTile, u.rows - q0), rows_up = round_up(rows, kStripStep);
-    pack({u.q.row(q0), u.q.stride}, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
+    const int q0 = i * kTile, rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
+    for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0), at = (j - u.met_first) * tile;
+      if (packed[j - u.met_first] != 0) continue;
+      packed[j - u.met_first] = 1;
+      pack_rows_transposed(u.k, u.key_rows, k0, keys, round_up(keys, kLanes), h.dim, qp, kt + at);
+      pack_rows(u.v, u.key_rows, k0, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
+    }
+    pack_rows(u.q, u.query_rows, q0, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
     for (int r = 0; r < round_up(rows, kLanes); ++r) {
       st.top[r] = kLowest;
       hn::Store(hn::Zero(d), d, st.sum[r]);
     }
     for (int x = 0; x < rows_up * h.width; x += kLanes) hn::Store(hn::Zero(d), d, sums + x);
     for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
-      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.rows - k0), at = (j - u.met_first) * tile;
-      set_bounds(u, u.entries[e].predicate, q0, rows, rows_up, k0, keys, bounds);
-      const Pair t{
-          keys,   round_up(keys, kLanes), static_cast<uint32_t>(q0), static_cast<uint32_t>(k0), u.dropout.threshold ? &u.dropout : nullptr,
-          &bounds};
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0), at = (j - u.met_first) * tile;
+      set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
+      const Pair t = make_pair(u, q0, k0, bounds);
       for_strips(rows_up, [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
     }
-    finish_queries(h, st, rows, u.dropout.threshold ? u.dropout.scale : 1.f, sums, Rows{o.row(q0), o.stride}, lse + q0);
+    const float kept = u.dropout.threshold ? u.dropout.scale : 1.f;
+    if (!u.add && !u.query_rows) {
+      finish_queries(h, st, rows, kept, sums, Rows{o.row(q0), o.stride}, lse + q0);
+    } else {
+      alignas(64) float part_lse[kTile];
+      finish_queries(h, st, rows, kept, sums, Rows{qp, h.width}, part_lse);
+      merge_queries(h, u, q0, rows, qp, part_lse, o, lse);
+    }
   }
 }
 
@@ -163,7 +207,8 @@ HWY_EXPORT(ForwardTarget);
 
 size_t attention_forward_scratch(const AttentionUnit& u) {
   const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
-  return (2 * static_cast<size_t>(u.met_last - u.met_first) + 2) * tile;
+  const size_t met = static_cast<size_t>(u.met_last - u.met_first);
+  return (2 * met + 2) * tile + met;
 }
 
 void attention_forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {

@@ -102,9 +102,17 @@ HWY_INLINE void add_product(int M, int N, int K, const float* x, size_t ldx, con
   });
 }
 
+// Rows that a list names.
+struct ListedRows {
+  ConstRows rows;
+  const int32_t* list;
+  HWY_INLINE const float* row(ptrdiff_t r) const { return rows.row(list[r]); }
+};
+
 // out[r][c] = x[r][c] * factor for rows x dim, zero up to rows_up x dim_up (a multiple of kLanes).
-HWY_MAYBE_UNUSED static HWY_NOINLINE void pack(ConstRows x, int rows, int rows_up, int dim, int dim_up, float factor,
-                                               float* HWY_RESTRICT out, size_t ldo) {
+template <class Source>
+HWY_MAYBE_UNUSED static HWY_NOINLINE void pack(Source x, int rows, int rows_up, int dim, int dim_up, float factor, float* HWY_RESTRICT out,
+                                               size_t ldo) {
   const D d;
   const V f = hn::Set(d, factor);
   for (int r = 0; r < rows; ++r)
@@ -158,6 +166,20 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE void pack_transposed(ConstRows x, int rows,
     for (int r = 0; r < rows_up; ++r) out[c * kTile + r] = r < rows ? x.row(r)[c] * factor : 0;
 }
 
+// The rows from `first` on of one side of a plan, packed: see pack() and pack_transposed(). A null list means the rows themselves.
+HWY_INLINE void pack_rows(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim, int dim_up, float factor, float* out,
+                          size_t ldo) {
+  if (list) pack(ListedRows{x, list + first}, rows, rows_up, dim, dim_up, factor, out, ldo);
+  else pack(ConstRows{x.row(first), x.stride}, rows, rows_up, dim, dim_up, factor, out, ldo);
+}
+// `room` holds a packed tile.
+HWY_INLINE void pack_rows_transposed(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim, float* room, float* out) {
+  if (!list) return pack_transposed({x.row(first), x.stride}, rows, rows_up, dim, 1.f, out);
+  const int width = attention_width(dim);
+  pack(ListedRows{x, list + first}, rows, rows, dim, round_up(dim, kLanes), 1.f, room, static_cast<size_t>(width));
+  pack_transposed({room, width}, rows, rows_up, dim, 1.f, out);
+}
+
 // The head's size, known to the compiler where DH is not 0.
 template <int DH>
 struct Head {
@@ -166,58 +188,82 @@ struct Head {
       : dim(DH ? DH : head_dim), columns(round_up(DH ? DH : head_dim, kLanes)), width(attention_width(DH ? DH : head_dim)) {}
 };
 
-// The keys that each row of a tile may use, as numbers of columns; `bounded` where some column up to the rounded count is not allowed.
+// The keys that each row of a tile may use, a bit for each column; `partial` where some column up to the rounded count is not allowed.
 struct Bounds {
-  bool bounded;
-  alignas(64) float low[kTile], high[kTile];
+  bool partial;
+  uint64_t keys[kTile];
 };
 
-HWY_INLINE void set_bounds(const AttentionUnit& u, Predicate predicate, int q0, int rows, int rows_up, int k0, int keys, Bounds& b) {
-  b.bounded = predicate != Predicate::all || keys % kLanes != 0;
-  if (!b.bounded) return;
-  for (int r = 0; r < rows_up; ++r) {
-    int low = 0, high = keys;
-    if (predicate != Predicate::all && r < rows) {
-      low = u.first_key[q0 + r] - k0;
-      high = smaller(keys, u.end_key[q0 + r] - k0);
+HWY_INLINE uint64_t ones(int count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
+HWY_INLINE void set_bounds(const AttentionUnit& u, const TileEntry& entry, int q0, int rows, int rows_up, int k0, int keys, Bounds& b) {
+  b.partial = entry.predicate != Predicate::all || keys % kLanes != 0;
+  if (!b.partial) return;
+  const uint64_t real = ones(keys);
+  for (int r = 0; r < rows_up; ++r) b.keys[r] = real;
+  if (entry.predicate == Predicate::interval)
+    for (int r = 0; r < rows; ++r) {
+      const int low = u.first_key[q0 + r] - k0, high = u.end_key[q0 + r] - k0;
+      b.keys[r] &= high <= 0 || low >= 64 ? 0 : ones(high) & ~ones(low < 0 ? 0 : low);
     }
-    b.low[r] = static_cast<float>(low);
-    b.high[r] = static_cast<float>(high);
-  }
+  if (entry.predicate == Predicate::mask)
+    for (int r = 0; r < rows; ++r) b.keys[r] &= u.masks[entry.mask].keys[r];
 }
 
 template <int R, int C>
 HWY_INLINE void apply(const Bounds& b, int r, int n, Accumulators<R, C>& s) {
-  if (!b.bounded) return;
+  if (!b.partial) return;
   const D d;
   const V outside = hn::Neg(hn::Inf(d));
-#pragma GCC unroll 2
-  for (int c = 0; c < C; ++c) {
-    const V column = hn::Iota(d, static_cast<float>(n + c * kLanes));
 #pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) {
-      const auto inside = hn::And(hn::Ge(column, hn::Set(d, b.low[r + i])), hn::Lt(column, hn::Set(d, b.high[r + i])));
-      s.v[i][c] = hn::IfThenElse(inside, s.v[i][c], outside);
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 2
+    for (int c = 0; c < C; ++c) {
+      const uint64_t bits = b.keys[r + i] >> (n + c * kLanes);
+      uint8_t bytes[8];
+      hwy::CopySameSize(&bits, &bytes);
+      s.v[i][c] = hn::IfThenElse(hn::LoadMaskBits(d, bytes), s.v[i][c], outside);
     }
   }
 }
 
 // One pair of tiles.
 struct Pair {
-  int keys, columns;  // of the key tile; columns rounded up to vectors
+  int rows, keys, columns;  // of the query tile; of the key tile; columns rounded up to vectors
   uint32_t first_query, first_key;
-  const AttentionDropout* drop;  // null: nothing is dropped
+  const int32_t *query_rows, *key_rows;  // of the two tiles; null: from first_query and first_key on
+  const AttentionDropout* drop;          // null: nothing is dropped
   const Bounds* bounds;
 };
 
-// Dropout factors (0 or `kept`) of one row of probabilities for the keys from `key` (a multiple of 4) on: out[0 .. columns), and on to the
-// next multiple of kCols.
-HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const AttentionDropout& drop, uint32_t query, uint32_t key, int columns, float kept,
-                                                      float* HWY_RESTRICT out) {
+HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& bounds) {
+  const int keys = smaller(kTile, u.keys - k0);
+  return {smaller(kTile, u.queries - q0),
+          keys,
+          round_up(keys, kLanes),
+          static_cast<uint32_t>(q0),
+          static_cast<uint32_t>(k0),
+          u.query_rows ? u.query_rows + q0 : nullptr,
+          u.key_rows ? u.key_rows + k0 : nullptr,
+          u.dropout.threshold ? &u.dropout : nullptr,
+          &bounds};
+}
+
+// Dropout factors (0 or `kept`) of row r of a pair's probabilities: out[0 .. columns), and on to the next multiple of kCols. Rows beyond
+// the end get any.
+HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const Pair& t, int r, float kept, float* HWY_RESTRICT out) {
+  const AttentionDropout& drop = *t.drop;
+  const uint32_t query = t.query_rows ? static_cast<uint32_t>(t.query_rows[r < t.rows ? r : 0]) : t.first_query + static_cast<uint32_t>(r);
+  if (t.key_rows) {
+    uint32_t words[kTile];
+    philox_at(drop.key, t.key_rows, t.keys, query, drop.sample, drop.step, words);
+    for (int c = 0; c < t.columns; ++c) out[c] = c >= t.keys || words[c] < drop.threshold ? 0.f : kept;
+    return;
+  }
   const RowDropout row(drop.key, drop.threshold, kept, query, drop.sample, drop.step);
-  for (int c = 0; c < columns; c += kCols) {
+  for (int c = 0; c < t.columns; c += kCols) {
     V first, second;
-    row.factors(static_cast<int>(key) + c, first, second);
+    row.factors(static_cast<int>(t.first_key) + c, first, second);
     hn::Store(first, D(), out + c);
     hn::Store(second, D(), out + c + kLanes);
   }

@@ -98,6 +98,57 @@ HWY_INLINE Words philox(uint64_t key, uint32_t column, uint32_t row, uint32_t sa
 
 #endif
 
+// The words of `count` columns in any order, of (row, sample, step).
+HWY_INLINE void philox_at(uint64_t key, const int32_t* HWY_RESTRICT columns, int count, uint32_t row, uint32_t sample, uint32_t step,
+                          uint32_t* HWY_RESTRICT words) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int i = 0; i < count; ++i) {
+    const uint32_t column = static_cast<uint32_t>(columns[i]);
+    words[i] = hn::GetLane(philox(key, column / 2 * 2, row, sample, step).v[column % 2]);
+  }
+#else
+  const D32 d;
+  const D64 dd;
+  const V32 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
+  constexpr int n = 2, lanes = kLanes / 2;  // two chains side by side, as above
+  for (int at = 0; at < count; at += n * lanes) {
+    alignas(64) uint64_t column[n * lanes];
+    for (int i = 0; i < n * lanes; ++i) column[i] = static_cast<uint32_t>(columns[smaller(at + i, count - 1)]);
+    V64 c0[n], c1[n], c2[n], c3[n];
+#pragma GCC unroll 2
+    for (int i = 0; i < n; ++i) {
+      c0[i] = hn::ShiftRight<2>(hn::Load(dd, column + i * lanes));
+      c1[i] = hn::Set(dd, row);
+      c2[i] = hn::Set(dd, sample);
+      c3[i] = hn::Set(dd, step);
+    }
+    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+      const V64 key0 = hn::Set(dd, k0), key1 = hn::Set(dd, k1);
+#pragma GCC unroll 2
+      for (int i = 0; i < n; ++i) {
+        const V64 a = hn::MulEven(hn::BitCast(d, c0[i]), m0), b = hn::MulEven(hn::BitCast(d, c2[i]), m1);
+        c0[i] = hn::Xor3(hn::ShiftRight<32>(b), c1[i], key0);
+        c2[i] = hn::Xor3(hn::ShiftRight<32>(a), c3[i], key1);
+        c1[i] = b;
+        c3[i] = a;
+      }
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < n; ++i) {
+      const V64 word = hn::And(hn::Load(dd, column + i * lanes), hn::Set(dd, uint64_t{3}));
+      const V64 low = hn::IfThenElse(hn::Eq(word, hn::Set(dd, uint64_t{1})), c1[i], c0[i]);
+      const V64 high = hn::IfThenElse(hn::Eq(word, hn::Set(dd, uint64_t{3})), c3[i], c2[i]);
+      hn::Store(hn::IfThenElse(hn::Lt(word, hn::Set(dd, uint64_t{2})), low, high), dd, column + i * lanes);
+    }
+    for (int i = 0; i < smaller(n * lanes, count - at); ++i) words[at + i] = static_cast<uint32_t>(column[i]);
+  }
+#endif
+}
+
 // v times a dropout factor; exactly 0 where that is 0, whatever v is.
 HWY_INLINE V dropped(V v, V factor) { return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(D())), hn::Mul(v, factor)); }
 
