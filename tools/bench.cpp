@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "framework/core/random.h"
 #include "framework/train/update.h"
+#include "tools/bench_profile.h"
+#include "tools/bench_tokens.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
 #include "tools/standard_output.h"
@@ -20,39 +21,8 @@ struct Options {
   std::vector<std::string> words;
   int64_t batch = 0, length = 0, steps = 15, warmup = 5;
   int64_t vocab = 32, classes = 10;
-  bool ragged = false, json = false, trace = false;
+  bool ragged = false, json = false, trace = false, profile = false;
   std::string write_batches, save_start;  // for a comparison with another program: the same tokens, the same start
-};
-
-// Batches of random tokens; every sample is of the same length, or of lengths uniform in [length/4, length].
-class RandomTokens : public data::Dataset {
- public:
-  RandomTokens(const Options& o, int64_t samples) : options_(o), samples_(samples) {
-    description_.vocab_size = o.vocab;
-    description_.max_length = o.length;
-    for (int64_t k = 0; k < o.classes; ++k) description_.labels.push_back(fmt::format("{}", k));
-  }
-  const data::Description& description() const override { return description_; }
-  int64_t size(data::Part part) const override { return part == data::Part::train ? samples_ : 0; }
-  int32_t length(data::Part, int64_t index) const override {
-    if (!options_.ragged) return static_cast<int32_t>(options_.length);
-    const double u = Draw{random_key(1, "bench", "length"), static_cast<uint32_t>(index), 0}.uniform(0, 0);
-    const int64_t shortest = std::max<int64_t>(1, options_.length / 4);
-    return static_cast<int32_t>(shortest + static_cast<int64_t>(u * static_cast<double>(options_.length - shortest + 1)));
-  }
-  void read(data::Part part, int64_t index, data::Sample& out) const override {
-    const Draw draw{random_key(1, "bench", "token"), static_cast<uint32_t>(index), 0};
-    out = {};
-    for (int32_t i = 0; i < length(part, index); ++i)
-      out.tokens.push_back(static_cast<int32_t>(draw.word(static_cast<uint32_t>(i), 0) % static_cast<uint64_t>(options_.vocab)));
-    out.label = static_cast<int32_t>(index % options_.classes);
-  }
-  std::vector<std::string> report() const override { return {}; }
-
- private:
-  Options options_;
-  int64_t samples_;
-  data::Description description_;
 };
 
 // For each step: the lengths [B], the labels [B] and the tokens [T] as int32.
@@ -84,19 +54,35 @@ void save_parameters(const std::string& file, train::Updater& updater) {
   io::write_checkpoint(file, checkpoint);
 }
 
-// A line of /proc/self/status in MiB, such as VmHWM (the most resident memory since its last reset).
-double status_mib(const std::string& key) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(key + ":")) return std::stod(line.substr(key.size() + 1)) / 1024;
-  return 0;
-}
+// What the timed steps gave.
+struct Measured {
+  std::vector<double> milliseconds;
+  nlohmann::ordered_json trace = nlohmann::ordered_json::array();
+  double loss = 0, norm = 0, peak_mib = 0;
+  int64_t tokens = 0;
+  double seconds() const { return std::accumulate(milliseconds.begin(), milliseconds.end(), 0.0) / 1000; }
+};
 
-double quantile(std::vector<double> sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+Measured measure(train::Updater& updater, const Options& o, Profile* profile) {
+  Measured m;
+  std::vector<int64_t> samples(static_cast<size_t>(o.batch));
+  const MemoryWatch memory;
+  const int64_t all = o.warmup + o.steps;
+  for (int64_t s = 0; s < all; ++s) {
+    if (s == o.warmup) updater.set_profile(profile);
+    std::iota(samples.begin(), samples.end(), s * o.batch);
+    const auto began = std::chrono::steady_clock::now();
+    const train::UpdateResult r = updater.update(s + 1, all, samples);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+    if (o.trace) m.trace.push_back({{"loss", r.loss / r.count}, {"gradient_norm", r.gradient_norm}});
+    if (s + 1 == std::min<int64_t>(5, all)) m.peak_mib = memory.peak_mib();
+    if (s < o.warmup) continue;
+    m.milliseconds.push_back(ms);
+    m.tokens += r.tokens;
+    m.loss = r.loss / r.count;
+    m.norm = r.gradient_norm;
+  }
+  return m;
 }
 
 ExitCode step(Command& command, Options o) {
@@ -109,37 +95,23 @@ ExitCode step(Command& command, Options o) {
   if (o.batch == 0) o.batch = e.train.batch_size;
   e.data.task = data::Task::classification;
   const int64_t all = o.warmup + o.steps;
-  const RandomTokens dataset(o, o.batch * all);
+  const RandomTokens dataset({.samples = o.batch * all, .length = o.length, .vocab = o.vocab, .classes = o.classes, .ragged = o.ragged});
   const auto threads = make_threads(e.train);
+  const kernels::Peak peak = o.profile ? kernels::measure_peak(*threads) : kernels::Peak{};
   const auto model = make_model(e, dataset.description());
   const Execution on{e.train.device, threads.get()};
   train::Updater updater(e.train, *model, dataset, on);
   if (!o.write_batches.empty()) write_batches(o.write_batches, dataset, o.batch, all);
   if (!o.save_start.empty()) save_parameters(o.save_start, updater);
-  std::vector<double> milliseconds;
-  nlohmann::ordered_json trace = nlohmann::ordered_json::array();
-  double loss = 0, norm = 0;
-  int64_t tokens = 0;
-  std::vector<int64_t> samples(static_cast<size_t>(o.batch));
-  std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM
-  const double before = status_mib("VmRSS");
-  double peak = 0;
-  for (int64_t s = 0; s < all; ++s) {
-    std::iota(samples.begin(), samples.end(), s * o.batch);
-    const auto began = std::chrono::steady_clock::now();
-    const train::UpdateResult r = updater.update(s + 1, all, samples);
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
-    if (o.trace) trace.push_back({{"loss", r.loss / r.count}, {"gradient_norm", r.gradient_norm}});
-    if (s + 1 == 5) peak = status_mib("VmHWM") - before;
-    if (s < o.warmup) continue;
-    milliseconds.push_back(ms);
-    tokens += r.tokens;
-    loss = r.loss / r.count;
-    norm = r.gradient_norm;
-  }
-  if (peak == 0) peak = status_mib("VmHWM") - before;
-  const double total = std::accumulate(milliseconds.begin(), milliseconds.end(), 0.0);
-  std::sort(milliseconds.begin(), milliseconds.end());
+  Profile profile;
+  const Measured m = measure(updater, o, o.profile ? &profile : nullptr);
+  const Quartiles ms = quartiles(m.milliseconds);
+  const double tokens_per_s = static_cast<double>(m.tokens) / m.seconds();
+  const ProfileReport report{profile, peak, threads->threads(), o.steps, m.seconds()};
+  if (!o.json)
+    return print_result(
+        fmt::format("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n{}",
+                    ms.median, ms.first, ms.third, tokens_per_s, m.peak_mib, o.profile ? "\n" + profile_text(report) : ""));
   nlohmann::ordered_json j{{"config", o.words[0]},
                            {"batch", o.batch},
                            {"length", o.length},
@@ -147,19 +119,16 @@ ExitCode step(Command& command, Options o) {
                            {"threads", threads->threads()},
                            {"device", name_of(on.device)},
                            {"steps", o.steps},
-                           {"median_ms", quantile(milliseconds, 0.5)},
-                           {"quartile1_ms", quantile(milliseconds, 0.25)},
-                           {"quartile3_ms", quantile(milliseconds, 0.75)},
-                           {"tokens_per_s", static_cast<double>(tokens) / total * 1000},
-                           {"peak_mib", peak},
-                           {"loss", loss},
-                           {"gradient_norm", norm}};
-  if (o.trace) j["trace"] = trace;
-  if (o.json) return print_result(j.dump() + "\n");
-  return print_result(
-      fmt::format("median {:.3f} ms a step (quartiles {:.3f}, {:.3f}), {:.0f} tokens/s, peak {:.1f} MiB above the loaded model\n",
-                  j["median_ms"].get<double>(), j["quartile1_ms"].get<double>(), j["quartile3_ms"].get<double>(),
-                  j["tokens_per_s"].get<double>(), peak));
+                           {"median_ms", ms.median},
+                           {"quartile1_ms", ms.first},
+                           {"quartile3_ms", ms.third},
+                           {"tokens_per_s", tokens_per_s},
+                           {"peak_mib", m.peak_mib},
+                           {"loss", m.loss},
+                           {"gradient_norm", m.norm}};
+  if (o.trace) j["trace"] = m.trace;
+  if (o.profile) j["profile"] = profile_json(report);
+  return print_result(j.dump() + "\n");
 }
 
 }  // namespace
@@ -180,6 +149,8 @@ void add_bench(CLI::App& app, Command& command) {
   sub->add_option("--write-batches", o->write_batches, "Write the batches to this file: lengths, labels, tokens of each step as int32");
   sub->add_option("--save-start", o->save_start, "Write the parameters before the first step to this checkpoint");
   sub->add_flag("--trace", o->trace, "With --json: loss and gradient norm of every step");
+  sub->add_flag("--profile", o->profile,
+                "Where the time goes: each op's time, work, and share of what this machine gives (measured first)");
   sub->add_flag("--json", o->json, "Print JSON");
   sub->callback([&command, o] { command.action = [&command, o] { return step(command, *o); }; });
 }

@@ -42,6 +42,8 @@ struct Context {
   // Set where the batch is one of several micro-batches and the model needs to know of the others.
   const GroupTotals* group = nullptr;
 
+  Profile* profile = nullptr;  // when set, every op reports its time and work
+
   bool records(const Variable& v) const { return tape && v.node != no_node; }
   bool records(const Parameter& p) const { return tape && p.trainable; }
   bool draws_dropout(double p) const { return mode == Mode::train && p > 0; }
@@ -56,5 +58,10 @@ struct Context {
   // The draw of `<purpose>:<name>` for the rows of `packing`; off outside training.
   DropoutDraw dropout(double p, std::string_view purpose, std::string_view name, const Packing& packing) const;
 };
+
+template <class F>
+ProfileScope::ProfileScope(const Context& context, std::string_view op, F&& work) : profile_(context.profile) {
+  if (profile_) begin(op, Pass::forward, work(), context.tape);
+}
 
 }  // namespace tapeformer

@@ -48,6 +48,11 @@ GradientTarget Tape::gradient_target(int node, Dtype dtype, Shape shape) {
   return {held, kernels::Write::add};
 }
 
+void Tape::note_work(std::string_view op, const Work& work) {
+  const int last = static_cast<int>(nodes_.size()) - 1;
+  if (works_.empty() || works_.back().node < last) works_.push_back({last, op, work});
+}
+
 void Tape::backward(const Variable& output, double seed) {
   require(output.node != no_node, "backward from a variable that is not on the tape");
   Tensor ones(output.value.dtype(), output.value.shape());
@@ -55,15 +60,21 @@ void Tape::backward(const Variable& output, double seed) {
   else fill<double>(ones, seed);
   add_gradient(output.node, std::move(ones));
   for (size_t i = static_cast<size_t>(output.node) + 1; i-- > 0;) {
-    Node& node = nodes_[i];
-    if (node.gradient.defined()) {
-      // Moved out, so that a gradient passed on unchanged (a residual) is unique once this node is done with it.
-      const Tensor gradient = std::move(node.gradient);
-      node.gradient = {};
-      node.backward(*this, gradient);
-    }
-    node.backward = nullptr;  // frees what the closure saved
+    if (nodes_[i].gradient.defined()) run(i);
+    nodes_[i].backward = nullptr;
   }
+}
+
+void Tape::run(size_t i) {
+  Node& node = nodes_[i];
+  while (!works_.empty() && works_.back().node > static_cast<int>(i)) works_.pop_back();
+  const bool known = !works_.empty() && works_.back().node == static_cast<int>(i);
+  const ProfileScope scope(profile_, known ? works_.back().op : node.op, Pass::backward, known ? works_.back().work : Work{});
+  // Moved out, so that a gradient passed on unchanged (a residual) is unique once this node is done with it.
+  const Tensor gradient = std::move(node.gradient);
+  node.gradient = {};
+  node.backward(*this, gradient);
+  node.backward = nullptr;  // frees what the closure saved
 }
 
 }  // namespace tapeformer

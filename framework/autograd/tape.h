@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/autograd/profile.h"
 #include "framework/core/device.h"
 #include "framework/core/tensor.h"
 #include "framework/kernels/write.h"
@@ -38,7 +39,8 @@ class Tape {
   // Receives the gradient of the node's value. Holds input variables and raw tensors, never the node's own variable.
   using Backward = std::function<void(Tape&, const Tensor& gradient)>;
 
-  explicit Tape(const Execution& on) : on_(on) {}
+  // With a profile, backward reports every closure to it.
+  explicit Tape(const Execution& on, Profile* profile = nullptr) : on_(on), profile_(profile) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -51,6 +53,9 @@ class Tape {
   // Walks the nodes from `output` backwards; its gradient starts as `seed` (the shape of output's value, all ones times seed).
   void backward(const Variable& output, double seed = 1);
 
+  // For the profile: the last node belongs to `op` (a string literal) and its closure does this work. The first to say it is right.
+  void note_work(std::string_view op, const Work& work);
+
   const Execution& execution() const { return on_; }
   size_t size() const { return nodes_.size(); }
 
@@ -60,8 +65,17 @@ class Tape {
     Tensor gradient;
     Backward backward;
   };
+  struct NodeWork {
+    int node;
+    std::string_view op;
+    Work work;
+  };
+  void run(size_t node);
+
   Execution on_;
+  Profile* profile_;
   std::vector<Node> nodes_;
+  std::vector<NodeWork> works_;  // ascending; empty without a profile
 };
 
 }  // namespace tapeformer

@@ -4,12 +4,14 @@
 
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
 Variable activation(Context& ctx, Activation f, const Variable& x) {
   check_matrix(ctx, "activation", "x", x.value);
   if (f == Activation::none) return x;
+  const ProfileScope profile(ctx, "activation", [&] { return activation_work(x.value, f); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype,
            [&]<class T>(T) { kernels::launch<kernels::ActivationForward, T>(ctx.on, f, x.value.matrix<const T>(), y.value.matrix<T>()); });

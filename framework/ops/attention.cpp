@@ -10,6 +10,7 @@
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
 #include "framework/ops/projections.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -84,6 +85,15 @@ Structure structure(const Context& ctx, const Projections& x, const Packing& que
   return out;
 }
 
+// Of all heads.
+double pairs(const Structure& s) {
+  double sum = 0;
+  for (const AttentionPart& part : s.parts)
+    for (const PlanPointer& plan : part)
+      sum += static_cast<double>(plan->pairs) * (part.size() == static_cast<size_t>(s.queries->sequences()) ? s.heads : 1);
+  return sum;
+}
+
 template <class T>
 kernels::AttentionCall<T> call(const Structure& s, const AttentionPart& part, const Projections& x) {
   return {s.queries,
@@ -101,6 +111,7 @@ kernels::AttentionCall<T> call(const Structure& s, const AttentionPart& part, co
 
 // `sources` are the variables that get gradients: q, k, v or the one array that holds them.
 Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes, Structure s) {
+  const ProfileScope profile(ctx, "attention", [&] { return attention_work(x.q, x.k, pairs(s), s.head_dim); });
   Variable o{Tensor(ctx.dtype, x.q.shape())};
   const Tensor lse(ctx.dtype, {s.heads, s.queries->rows()});
   // Disjoint parts merge by their log-sum-exp: L = log sum of exp(L_p), o = sum of exp(L_p - L) o_p.

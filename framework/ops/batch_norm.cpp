@@ -8,6 +8,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -32,6 +33,7 @@ Tensor reciprocal_deviation(const Tensor& squares, int64_t count, double epsilon
 
 Variable apply(Context& ctx, kernels::BatchNormMode mode, const Variable& x, const NormParameters& norm, const Tensor& mean,
                const Tensor& rstd) {
+  const ProfileScope profile(ctx, "batch_norm", [&] { return pass_work(x.value, {4, 2}, {12, 3}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::BatchNormApply, T>(ctx.on, x.value.matrix<const T>(), mean.data<T>(), rstd.data<T>(),
@@ -62,6 +64,7 @@ BatchNormResult batch_norm_batch(Context& ctx, const Variable& x, const NormPara
          "batch_norm: a batch of {} row{} has no variance, at least 2 are needed; use larger batches, freeze the statistics, or use "
          "layer_norm",
          rows, rows == 1 ? "" : "s");
+  const ProfileScope profile(ctx, "batch_norm_statistics", [&] { return pass_work(x.value, {4, 1}, {0, 0}); });
   const Tensor mean(ctx.dtype, {columns}), m2(ctx.dtype, {columns});
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::BatchNormStatistics, T>(ctx.on, x.value.matrix<const T>(), mean.data<T>(), m2.data<T>());

@@ -8,6 +8,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -45,19 +46,24 @@ void check_groups(const ProductOperand& a, const ProductOperand& b, const Shape&
   require(disjoint(results), "batched_product: blocks of the result overlap");
 }
 
-bool records(const Context& ctx, const ProductOperand& x) {
-  return ctx.tape && (x.parameter ? x.parameter->trainable : x.node != no_node);
+double products(const Groups& groups, const ProductSettings& s) {
+  double sum = 0;
+  for (const ProductGroup& g : groups)
+    sum += static_cast<double>(g.c.rows * g.c.columns) * static_cast<double>(s.transpose_a ? g.a.rows : g.a.columns);
+  return sum;
 }
+
+bool records(const Context& ctx, const ProductOperand& x) { return ctx.tape && (x.parameter ? x.parameter->trainable : x.node != no_node); }
 
 template <class T>
 void launch(const Execution& on, const Groups& groups, bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
             const Tensor& c, kernels::Write write) {
-  kernels::launch<kernels::BatchedProduct, T>(on, kernels::BatchedProductCall{groups, transpose_a, transpose_b, alpha},
-                                              a.matrix<const T>(), b.matrix<const T>(), c.matrix<T>(), write);
+  kernels::launch<kernels::BatchedProduct, T>(on, kernels::BatchedProductCall{groups, transpose_a, transpose_b, alpha}, a.matrix<const T>(),
+                                              b.matrix<const T>(), c.matrix<T>(), write);
 }
 
 // What a backward product writes: [x] of the groups' roles (first, second, result).
-Groups in_roles(const Groups& groups, Block ProductGroup::* first, Block ProductGroup::* second, Block ProductGroup::* result) {
+Groups in_roles(const Groups& groups, Block ProductGroup::*first, Block ProductGroup::*second, Block ProductGroup::*result) {
   Groups out;
   for (const ProductGroup& g : groups) out.push_back({g.*first, g.*second, g.*result});
   return out;
@@ -101,17 +107,20 @@ Variable batched_product(Context& ctx, const ProductOperand& a, const ProductOpe
   require(of_c.rank() == 2, "batched_product: the result has the shape {}, expected a matrix", of_c.text());
   check_groups(a, b, of_c, groups, settings);
   Variable c{Tensor(ctx.dtype, of_c)};
+  const ProfileScope profile(ctx, "batched_product", [&] {
+    return batched_product_work(a.value, b.value, c.value, products(groups, settings), int{records(ctx, a)} + int{records(ctx, b)});
+  });
   dispatch(ctx.dtype, [&]<class T>(T) {
     launch<T>(ctx.on, groups, settings.transpose_a, settings.transpose_b, settings.alpha, a.value, b.value, c.value,
               kernels::Write::overwrite);
   });
   const bool to_a = records(ctx, a), to_b = records(ctx, b);
   if (to_a || to_b)
-    c.node = ctx.tape->record("batched_product", [a, b, groups = std::move(groups), settings, to_a, to_b](Tape& tape,
-                                                                                                         const Tensor& gradient) {
-      if (to_a) backward_a(tape, a, b, groups, settings, gradient);
-      if (to_b) backward_b(tape, a, b, groups, settings, gradient);
-    });
+    c.node =
+        ctx.tape->record("batched_product", [a, b, groups = std::move(groups), settings, to_a, to_b](Tape& tape, const Tensor& gradient) {
+          if (to_a) backward_a(tape, a, b, groups, settings, gradient);
+          if (to_b) backward_b(tape, a, b, groups, settings, gradient);
+        });
   return c;
 }
 

@@ -5,6 +5,7 @@
 #include "framework/kernels/copy_rows.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -27,6 +28,7 @@ Variable columns(Context& ctx, const Variable& x, const std::vector<ColumnRange>
     count += r.count;
   }
   Variable y{Tensor(ctx.dtype, {x.value.shape()[0], count})};
+  const ProfileScope profile(ctx, "columns", [&] { return pass_work(y.value, {0, 2}, {0, 2}); });
   int64_t at = 0;
   for (const ColumnRange& r : ranges) {
     copy(ctx.on, x.value.columns(r.first, r.count), y.value.columns(at, r.count), kernels::Write::overwrite);
@@ -57,6 +59,7 @@ Variable join_columns(Context& ctx, const std::vector<Variable>& parts) {
     wanted = wanted || ctx.records(part);
   }
   Variable y{Tensor(ctx.dtype, {parts[0].value.shape()[0], count})};
+  const ProfileScope profile(ctx, "join_columns", [&] { return pass_work(y.value, {0, 2}, {0, 2}); });
   std::vector<std::pair<int, ColumnRange>> places;
   int64_t at = 0;
   for (const Variable& part : parts) {

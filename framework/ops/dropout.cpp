@@ -4,12 +4,14 @@
 
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
 Variable dropout(Context& ctx, const Variable& x, const DropoutDraw& draw) {
   check_matrix(ctx, "dropout", "x", x.value);
   if (!draw.on()) return x;
+  const ProfileScope profile(ctx, "dropout", [&] { return pass_work(x.value, {1, 2}, {1, 2}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::Dropout, T>(ctx.on, draw, x.value.matrix<const T>(), y.value.matrix<T>(), kernels::Write::overwrite);

@@ -8,6 +8,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -65,6 +66,7 @@ Variable embedding(Context& ctx, const Tensor& tokens, Parameter& table) {
   for (size_t t = 0; t < index.size(); ++t)
     if (index[t] < 0 || index[t] >= size)
       fail(ExitCode::data, "embedding: token {} at row {} of the batch is outside the table {} of {} rows", index[t], t, table.name, size);
+  const ProfileScope profile(ctx, "embedding", [&] { return look_up_work(table.value, tokens.shape()[0]); });
   Variable y{Tensor(ctx.dtype, {tokens.shape()[0], columns})};
   look_up(ctx, index.data(), table.value, y.value, kernels::Write::overwrite);
   // dtable[v] = the sum of dy[t] over the places t of token v.
@@ -81,6 +83,9 @@ Variable add_learned_positions(Context& ctx, const Variable& x, Parameter& table
   if (packing.longest() > size)
     fail(ExitCode::data, "a sequence of {} rows, but {} has {} positions; truncate the data or give the model more positions",
          packing.longest(), table.name, size);
+  const ProfileScope profile(ctx, "add_learned_positions", [&] {
+    return pass_work(x.value, {1, 1}, {0, 0}) + look_up_work(table.value, packing.rows());
+  });
   Variable y{x.value.clone()};
   look_up(ctx, packing.positions().data(), table.value, y.value, kernels::Write::add);
   // dx = dy; dtable[p] = the sum of dy over the rows at position p.
@@ -95,6 +100,7 @@ Variable add_learned_positions(Context& ctx, const Variable& x, Parameter& table
 Variable add_sinusoidal_positions(Context& ctx, const Variable& x, const Packing& packing) {
   check_matrix(ctx, "add_sinusoidal_positions", "x", x.value);
   check_rows("add_sinusoidal_positions", x.value, packing);
+  const ProfileScope profile(ctx, "add_sinusoidal_positions", [&] { return pass_work(x.value, {1, 2}, {0, 0}); });
   Variable y{x.value.clone()};
   look_up(ctx, packing.positions().data(), sinusoids(ctx.dtype, packing.longest(), x.value.shape()[1]), y.value, kernels::Write::add);
   // dx = dy.

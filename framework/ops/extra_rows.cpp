@@ -7,6 +7,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -60,6 +61,7 @@ Variable put_in_front(Context& ctx, const Variable& extra, const Variable& x, co
           x.value.shape().text());
   const int64_t g = extra.value.shape()[0];
   Variable y{Tensor(ctx.dtype, {x.value.shape()[0] + g * packing.sequences(), x.value.shape()[1]})};
+  const ProfileScope profile(ctx, "put_in_front", [&] { return pass_work(y.value, {0, 2}, {0, 2}); });
   copy(ctx.on, own_rows(packing, g), x.value, y.value, kernels::Write::overwrite);
   copy(ctx.on, front_rows(packing, g), extra.value, y.value, kernels::Write::overwrite);
   if (ctx.records(x) || ctx.records(extra))
@@ -85,6 +87,7 @@ Variable take_off_front(Context& ctx, const Variable& x, const Packing& packing,
           "take_off_front: {} rows, expected {} and {} more for each of {} sequences", x.value.shape()[0], packing.rows(), g,
           packing.sequences());
   Variable y{Tensor(ctx.dtype, {packing.rows(), x.value.shape()[1]})};
+  const ProfileScope profile(ctx, "take_off_front", [&] { return pass_work(y.value, {0, 2}, {0, 2}); });
   copy(ctx.on, reversed(own_rows(packing, g)), x.value, y.value, kernels::Write::overwrite);
   if (ctx.records(x))
     y.node = ctx.tape->record("take_off_front", [&packing, g, node = x.node, shape = x.value.shape()](Tape& tape, const Tensor& gradient) {

@@ -9,6 +9,7 @@
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
 #include "framework/ops/residual.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -30,6 +31,11 @@ int64_t check(const Context& ctx, const FeedForwardParameters& p, const Variable
     check_parameter(ctx, op, *p.norm->shift, {columns});
   }
   return hidden;
+}
+
+OpWork work(const FeedForwardParameters& p, const Variable& x, const Variable& residual, bool recorded) {
+  return feed_forward_work(x.value, *p.up, *p.down, p.activation, recorded) + fused_residual_work(residual.value, p.dropout_out) +
+         (p.norm ? fused_norm_work(x.value) : OpWork{});
 }
 
 bool any_trainable(const FeedForwardParameters& p) {
@@ -88,6 +94,7 @@ void backward(Tape& tape, const Tensor& gradient, const FeedForwardParameters& p
 Variable feed_forward(Context& ctx, const FeedForwardParameters& p, const Variable& x, const Variable& residual) {
   const int64_t rows = x.value.shape()[0], hidden = check(ctx, p, x, residual);
   const bool recorded = ctx.records(x) || ctx.records(residual) || (ctx.tape && any_trainable(p));
+  const ProfileScope profile(ctx, "feed_forward", [&] { return work(p, x, residual, recorded); });
   Saved saved;
   if (recorded) saved.u = Tensor(ctx.dtype, {rows, hidden});
   if (p.norm) {

@@ -6,6 +6,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
@@ -14,6 +15,7 @@ Variable layer_norm(Context& ctx, const Variable& x, const NormParameters& norm)
   const int64_t rows = x.value.shape()[0], columns = x.value.shape()[1];
   check_parameter(ctx, "layer_norm", *norm.gain, {columns});
   check_parameter(ctx, "layer_norm", *norm.shift, {columns});
+  const ProfileScope profile(ctx, "layer_norm", [&] { return pass_work(x.value, {8, 2}, {12, 3}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   const Tensor mean(ctx.dtype, {rows}), rstd(ctx.dtype, {rows});
   dispatch(ctx.dtype, [&]<class T>(T) {

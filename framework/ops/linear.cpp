@@ -9,6 +9,7 @@
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
 #include "framework/ops/residual.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -31,6 +32,7 @@ bool records(const Context& ctx, const Variable& x, const Parameter& weight, con
 
 Variable linear(Context& ctx, const Variable& x, Parameter& weight, Parameter* bias) {
   const int64_t outputs = check(ctx, "linear", x, weight, bias);
+  const ProfileScope profile(ctx, "linear", [&] { return linear_work(x, weight, bias); });
   Variable y{Tensor(ctx.dtype, {x.value.shape()[0], outputs})};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::LinearForward, T>(ctx.on, x.value.matrix<const T>(), weight.value.matrix<const T>(), values_or_null<T>(bias),
@@ -57,6 +59,7 @@ Variable norm_linear(Context& ctx, const Variable& x, const NormParameters& norm
   const int64_t outputs = check(ctx, "norm_linear", x, weight, bias), rows = x.value.shape()[0], columns = x.value.shape()[1];
   check_parameter(ctx, "norm_linear", *norm.gain, {columns});
   check_parameter(ctx, "norm_linear", *norm.shift, {columns});
+  const ProfileScope profile(ctx, "norm_linear", [&] { return fused_norm_work(x.value) + linear_work(x, weight, bias); });
   Variable y{Tensor(ctx.dtype, {rows, outputs})};
   const Tensor mean(ctx.dtype, {rows}), rstd(ctx.dtype, {rows});
   dispatch(ctx.dtype, [&]<class T>(T) {
@@ -86,6 +89,8 @@ Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Par
                          const Variable& residual) {
   const int64_t outputs = check(ctx, "linear_residual", x, weight, bias);
   check_tensor("linear_residual", "residual", residual.value, ctx.dtype, {x.value.shape()[0], outputs});
+  const ProfileScope profile(ctx, "linear_residual",
+                             [&] { return linear_work(x, weight, bias) + fused_residual_work(residual.value, draw); });
   Variable y{Tensor(ctx.dtype, residual.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::LinearResidualForward, T>(ctx.on, x.value.matrix<const T>(), weight.value.matrix<const T>(),

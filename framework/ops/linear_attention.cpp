@@ -6,6 +6,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/projections.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -24,6 +25,7 @@ kernels::LinearAttentionCall<T> call(const Projections& x, const Packing& packin
 Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes, const Packing& packing, int heads, double epsilon) {
   check_projections(ctx, "linear_attention", x, packing, packing, heads);
   const int64_t head_dim = x.q.shape()[1] / heads;
+  const ProfileScope profile(ctx, "linear_attention", [&] { return linear_attention_work(x.q, head_dim); });
   Variable o{Tensor(ctx.dtype, x.q.shape())};
   const Tensor state(ctx.dtype, {packing.sequences(), heads, head_dim, head_dim + 1}), denominator(ctx.dtype, {heads, packing.rows()});
   dispatch(ctx.dtype, [&]<class T>(T) {

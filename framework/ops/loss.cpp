@@ -7,6 +7,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -67,6 +68,7 @@ Loss cross_entropy(Context& ctx, const Variable& logits, const Tensor& targets, 
   check_targets(targets, rows, classes);
   if (s.class_weights.defined()) check_tensor("cross_entropy", "class_weights", s.class_weights, ctx.dtype, {classes});
   if (s.row_weights.defined()) check_tensor("cross_entropy", "row_weights", s.row_weights, ctx.dtype, {rows});
+  const ProfileScope profile(ctx, "cross_entropy", [&] { return pass_work(logits.value, {8, 2}, {0, 0}); });
   const Tensor per_row(ctx.dtype, {rows}), weights(ctx.dtype, {rows});
   Tensor dlogits(ctx.dtype, logits.value.shape());
   // With p = softmax(x), s the smoothing: dx_k = w (p_k - s / K - (1 - s) [k = t]) (Szegedy et al. 2016, 1512.00567, section 7).
@@ -84,6 +86,7 @@ Loss mean_squared_error(Context& ctx, const Variable& x, const Tensor& target, c
   require(x.value.shape()[1] >= 1, "mean_squared_error: predictions of no columns");
   check_tensor("mean_squared_error", "target", target, target.dtype() == Dtype::f32 ? Dtype::f32 : ctx.dtype, x.value.shape());
   if (row_weights.defined()) check_tensor("mean_squared_error", "row_weights", row_weights, ctx.dtype, {rows});
+  const ProfileScope profile(ctx, "mean_squared_error", [&] { return pass_work(x.value, {5, 3}, {0, 0}); });
   const Tensor per_row(ctx.dtype, {rows}), weights(ctx.dtype, {rows});
   Tensor dx(ctx.dtype, x.value.shape());
   dispatch(ctx.dtype, [&]<class T>(T) {

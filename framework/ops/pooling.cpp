@@ -5,12 +5,14 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
 Variable pooling(Context& ctx, Pooling kind, const Variable& x, const Packing& packing) {
   check_matrix(ctx, "pooling", "x", x.value);
   check_rows("pooling", x.value, packing);
+  const ProfileScope profile(ctx, "pooling", [&] { return pass_work(x.value, {1, 1}, {1, 1}); });
   const Shape pooled{packing.sequences(), x.value.shape()[1]};
   Variable y{Tensor(ctx.dtype, pooled)};
   const Tensor argmax = kind == Pooling::max ? Tensor(Dtype::i32, pooled) : Tensor();

@@ -5,12 +5,14 @@
 #include "framework/kernels/softmax.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
 Variable softmax(Context& ctx, const Variable& x) {
   check_matrix(ctx, "softmax", "x", x.value);
   require(x.value.shape()[1] > 0, "softmax: a row of no columns");
+  const ProfileScope profile(ctx, "softmax", [&] { return pass_work(x.value, {5, 2}, {4, 3}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype,
            [&]<class T>(T) { kernels::launch<kernels::SoftmaxForward, T>(ctx.on, x.value.matrix<const T>(), y.value.matrix<T>()); });

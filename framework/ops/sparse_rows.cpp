@@ -7,6 +7,7 @@
 
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
@@ -21,6 +22,12 @@ void check(const RowMap* map, size_t which, int64_t rows, int64_t result_rows) {
           map->weight.size(), map->source.size());
   require(std::ranges::all_of(map->source, [rows](int32_t s) { return s >= 0 && s < rows; }),
           "sparse_rows: a source of map {} is outside of 0 .. {}", which, rows - 1);
+}
+
+double entries_a_column(std::span<const RowMapPointer> maps) {
+  double sum = 0;
+  for (const RowMapPointer& m : maps) sum += static_cast<double>(m->source.size());
+  return sum / static_cast<double>(maps.size());
 }
 
 template <class Maps>
@@ -39,6 +46,7 @@ Variable sparse_rows(Context& ctx, const Variable& x, std::span<const RowMapPoin
   require(maps.size() == 1 || maps.size() == static_cast<size_t>(heads), "sparse_rows: {} maps for {} heads", maps.size(), heads);
   for (size_t m = 0; m < maps.size(); ++m) check(maps[m].get(), m, rows, maps[0] ? maps[0]->result_rows() : 0);
   Variable y{Tensor(ctx.dtype, {maps[0]->result_rows(), columns})};
+  const ProfileScope profile(ctx, "sparse_rows", [&] { return sparse_rows_work(x.value, y.value, entries_a_column(maps)); });
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::SparseRows, T>(ctx.on, pointers(maps), x.value.matrix<const T>(), y.value.matrix<T>(),
                                             kernels::Write::overwrite);

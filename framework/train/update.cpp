@@ -32,6 +32,27 @@ const nn::Buffer* nonfinite_buffer(const std::vector<nn::Buffer*>& buffers) {
   return nullptr;
 }
 
+void clear_gradients(const std::vector<Parameter*>& parameters) {
+  for (const Parameter* p : parameters) p->gradient.fill_zero();
+}
+
+// A pass over the parameters: FLOPs an element, and arrays of their size that it reads or writes.
+Work work_of(const std::vector<Parameter*>& parameters, int flops, int arrays) {
+  Work work;
+  for (const Parameter* p : parameters) {
+    work.flops += flops * static_cast<double>(p->value.count());
+    work.bytes += arrays * static_cast<double>(p->value.bytes());
+  }
+  return work;
+}
+
+template <class F>
+auto profiled(Profile* profile, std::string_view what, F&& body, const std::vector<Parameter*>& passed = {}, int flops = 0,
+              int arrays = 0) {
+  const ProfileScope scope(profile, what, Pass::other, profile ? work_of(passed, flops, arrays) : Work{});
+  return body();
+}
+
 std::string first_few(const std::vector<std::string>& all) {
   const auto shown = static_cast<std::ptrdiff_t>(std::min<size_t>(all.size(), 8));
   return fmt::format("{}{}", fmt::join(all.begin(), all.begin() + shown, ", "),
@@ -65,11 +86,12 @@ std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t
 }
 
 void Updater::backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals* group, UpdateResult& result) {
-  const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
-  Tape tape(on_);
+  const data::Batch batch = profiled(profile_, "data", [&] { return data::read_batch(dataset_, data::Part::train, samples); });
+  Tape tape(on_, profile_);
   Context context{
       .on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
   context.group = group;
+  context.profile = profile_;
   const Variable output = model_.forward(context, batch);
   const ops::Loss loss = model_.loss(context, output, batch);
   result.loss += scalar(loss.sum.value);
@@ -78,6 +100,7 @@ void Updater::backward(int64_t step, const std::vector<int64_t>& samples, const 
   result.samples += batch.packing.sequences();
   result.tokens += batch.packing.rows();
   if (batch.targets.dtype() == Dtype::i32) {
+    const ProfileScope scope(profile_, "accuracy");
     const Correct c = count_correct(output.value, batch.targets);
     result.correct += c.correct;
     result.targets += c.targets;
@@ -89,26 +112,36 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   UpdateResult result;
   result.rate = optim::rate(settings_.schedule, settings_.optimizer.rate, step, total_updates);
   const std::vector<Tensor> buffers = settings_.on_nonfinite == OnNonfinite::stop ? std::vector<Tensor>() : copies_of(state_.buffers);
-  for (const Parameter* p : state_.parameters) p->gradient.fill_zero();
+  profiled(
+      profile_, "clear_gradients", [&] { clear_gradients(state_.parameters); }, state_.parameters, 0, 1);
   const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
   std::vector<std::vector<int64_t>> micro_batches;
   for (size_t first = 0; first < samples.size(); first += micro)
     micro_batches.emplace_back(samples.begin() + static_cast<std::ptrdiff_t>(first),
                                samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro)));
-  const std::optional<GroupTotals> group = totals(micro_batches);
+  const std::optional<GroupTotals> group = profiled(profile_, "data", [&] { return totals(micro_batches); });
   for (const auto& batch : micro_batches) backward(step, batch, group ? &*group : nullptr, result);
-  const optim::GradientScale scale =
-      optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm);
+  const optim::GradientScale scale = profiled(
+      profile_, "gradient_norm",
+      [&] { return optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm); },
+      state_.parameters, 2, 1);
   result.gradient_norm = scale.norm;
   if (!std::isfinite(result.loss) || !std::isfinite(scale.norm) || nonfinite_buffer(state_.buffers)) {
     result.not_finite = diagnose(step, samples);
     put_back(buffers, state_.buffers);
     return result;
   }
-  optimizer_->step(on_, step, result.rate, scale.scale, settings_.optimizer.clip_value, state_.parameters);
+  // The gradient and the value, and each slot, read; all but the gradient written.
+  const int slots = static_cast<int>(optimizer_->slots().size());
+  profiled(
+      profile_, "optimizer",
+      [&] { optimizer_->step(on_, step, result.rate, scale.scale, settings_.optimizer.clip_value, state_.parameters); }, state_.parameters,
+      3 + 6 * slots, 3 + 2 * slots);
   Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
-  model_.after_update(context);
-  averaging_.update(on_, step, state_.parameters);
+  profiled(profile_, "after_update", [&] {
+    model_.after_update(context);
+    averaging_.update(on_, step, state_.parameters);
+  });
   return result;
 }
 

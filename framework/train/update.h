@@ -29,6 +29,8 @@ class Updater {
   // the policy stop, BatchNorm's statistics.
   UpdateResult update(int64_t step, int64_t total_updates, const std::vector<int64_t>& samples);
 
+  // Updates report their time and work to it from now on; null: no longer.
+  void set_profile(Profile* profile) { profile_ = profile; }
   nn::ModelState& model_state() { return state_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
   optim::Averaging& averaging() { return averaging_; }
@@ -45,6 +47,7 @@ class Updater {
   nn::ModelState state_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::Averaging averaging_;
+  Profile* profile_ = nullptr;
 };
 
 }  // namespace tapeformer::train
