@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token mixing of MLP-Mixer (Tolstikhin et al. 2021, 2105.01601): two layers along the positions, the same for all channels,
+// Y = W2 f(W1 U + b1) + b2 with U the normalised rows of a sequence. A sequence of n rows uses the first n columns of W1 and rows of W2.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "framework/ops/activation.h"
+#include "framework/ops/add.h"
+#include "framework/ops/batched_product.h"
+#include "framework/ops/dropout.h"
+#include "models/attention/max_length.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::models {
+namespace {
+
+struct Settings {
+  int hidden = 256;
+  Activation activation = Activation::gelu;
+  MaxLength max_length;
+
+  void read(config::Section& section) {
+    section.field("hidden", hidden, config::between(1, 1 << 20), "positions between the two layers");
+    section.choice("activation", activation, {{"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}}, "between the two layers");
+    max_length.read(section);
+  }
+};
+
+class Mixer : public Attention {
+ public:
+  // LeCun normal (LeCun, Bottou, Orr, Muller 1998): the deviation is 1 / sqrt of the inputs.
+  Mixer(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const Settings& own)
+      : name_(name),
+        settings_(settings),
+        own_(own),
+        length_(own.max_length.of(settings)),
+        up_weight_(build.normal(name + ".up.weight", {own.hidden, length_}, 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, length_))))),
+        up_bias_(build.constant(name + ".up.bias", {own.hidden, 1}, 0)),
+        down_weight_(build.normal(name + ".down.weight", {length_, own.hidden}, 1 / std::sqrt(static_cast<double>(own.hidden)))),
+        down_bias_(build.constant(name + ".down.bias", {length_, 1}, 0)) {}
+
+  AttentionOutput forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) override {
+    own_.max_length.check(packing, length_);
+    const Variable u = LayerInput(x, packing, around.norm).x(context);
+    const Variable hidden = ops::activation(context, own_.activation, up(context, u, packing));
+    const Variable y = down(context, hidden, packing);
+    if (context.inspect) context.inspect(name_, y.value);
+    const DropoutDraw dropout = context.dropout(around.dropout, "dropout", name_, packing);
+    return {ops::add(context, around.residual, ops::dropout(context, y, dropout)), {}};
+  }
+  void visit(nn::Visitor& visitor) override {
+    for (Parameter* p : {&up_weight_, &up_bias_, &down_weight_, &down_bias_}) visitor.parameter(*p);
+  }
+  InputReaders input_readers() override { return std::nullopt; }
+
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override {
+    AttentionCost sum;
+    const auto c = static_cast<double>(settings_.dim), t = static_cast<double>(own_.hidden);
+    for (const int32_t n : lengths)
+      if (n > 0) sum += {4 * n * t * c, 8 * n * t * c, 4 * (n + t) * c};
+    return sum;
+  }
+
+  std::vector<double> dense_output(int32_t n, std::span<const double> x) const override {
+    const auto at = [](const Parameter& p, int64_t i) {
+      return p.value.dtype() == Dtype::f64 ? p.value.data<double>()[i] : static_cast<double>(p.value.data<float>()[i]);
+    };
+    const auto f = [&](double v) {
+      if (own_.activation == Activation::gelu) return v / 2 * (1 + std::erf(v / std::numbers::sqrt2));
+      return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+    };
+    const int64_t channels = settings_.dim;
+    std::vector<double> y(x.size());
+    for (int64_t c = 0; c < channels; ++c) {
+      std::vector<double> mixed(static_cast<size_t>(n));
+      for (int64_t t = 0; t < own_.hidden; ++t) {
+        double sum = at(up_bias_, t);
+        for (int64_t j = 0; j < n; ++j) sum += at(up_weight_, t * length_ + j) * x[static_cast<size_t>(j * channels + c)];
+        for (int64_t i = 0; i < n; ++i) mixed[static_cast<size_t>(i)] += at(down_weight_, i * own_.hidden + t) * f(sum);
+      }
+      for (int64_t i = 0; i < n; ++i) y[static_cast<size_t>(i * channels + c)] = mixed[static_cast<size_t>(i)] + at(down_bias_, i);
+    }
+    return y;
+  }
+
+ private:
+  // A row of ones, so that a bias of each position is a product with it: [1,C].
+  Variable ones(const Context& context) const {
+    const std::vector<double> values(static_cast<size_t>(settings_.dim), 1.0);
+    const Tensor row = Tensor::of<double>(std::span(values), {1, settings_.dim});
+    return {context.dtype == Dtype::f64 ? row : row.converted(context.dtype), no_node};
+  }
+  // [B * hidden, C]; a sequence without rows has none.
+  Variable up(Context& context, const Variable& u, const Packing& packing) {
+    const int64_t c = settings_.dim, t = own_.hidden;
+    std::vector<ProductGroup> groups, biases;
+    int64_t row = 0;
+    for (int b = 0; b < packing.sequences(); ++b) {
+      const int64_t n = packing.length(b);
+      if (n == 0) continue;
+      groups.push_back({{0, t, 0, n}, {packing.offsets()[static_cast<size_t>(b)], n, 0, c}, {row, t, 0, c}});
+      biases.push_back({{0, t, 0, 1}, {0, 1, 0, c}, {row, t, 0, c}});
+      row += t;
+    }
+    const Variable product = ops::batched_product(context, up_weight_, u, {row, c}, std::move(groups));
+    return ops::add(context, product, ops::batched_product(context, up_bias_, ones(context), {row, c}, std::move(biases)));
+  }
+  Variable down(Context& context, const Variable& hidden, const Packing& packing) {
+    const int64_t c = settings_.dim, t = own_.hidden;
+    std::vector<ProductGroup> groups, biases;
+    int64_t row = 0;
+    for (int b = 0; b < packing.sequences(); ++b) {
+      const int64_t n = packing.length(b);
+      if (n == 0) continue;
+      const Block to{packing.offsets()[static_cast<size_t>(b)], n, 0, c};
+      groups.push_back({{0, n, 0, t}, {row, t, 0, c}, to});
+      biases.push_back({{0, n, 0, 1}, {0, 1, 0, c}, to});
+      row += t;
+    }
+    const Shape shape{packing.rows(), c};
+    const Variable product = ops::batched_product(context, down_weight_, hidden, shape, std::move(groups));
+    return ops::add(context, product, ops::batched_product(context, down_bias_, ones(context), shape, std::move(biases)));
+  }
+
+  std::string name_;
+  AttentionSettings settings_;
+  Settings own_;
+  int64_t length_;
+  Parameter up_weight_, up_bias_;      // [hidden, length], [hidden, 1]
+  Parameter down_weight_, down_bias_;  // [length, hidden], [length, 1]
+};
+
+}  // namespace
+
+AttentionVariant mixer_variant() { return variant<Mixer, Settings>("mixer", false); }
+
+}  // namespace tapeformer::models
