@@ -29,6 +29,13 @@ ExitCode check(Command& command, const Options& options) {
   return print_result(printable(options.words[0]) + ": no faults\n");
 }
 
+bool is_used(const models::AttentionVariant& variant, const models::AttentionLayers& attention) {
+  for (const auto& layer : attention.layers)
+    for (const models::HeadGroup& group : layer)
+      if (group.variant == &variant) return true;
+  return false;
+}
+
 // Marks the sections of attention variants that no layer uses: their lines stand below "model:" and "attention:".
 std::string with_unused_marked(const std::string& resolved, const models::ModelSettings& model) {
   std::string text, path[2];
@@ -41,10 +48,8 @@ std::string with_unused_marked(const std::string& resolved, const models::ModelS
     if (indent == 0 || indent == 2) path[indent / 2] = key;
     if (indent == 0) path[1].clear();
     if (indent == 4 && path[0] == "model" && path[1] == "attention") {
-      const auto variants = models::attention_variants();
-      for (size_t v = 0; v < variants.size(); ++v)
-        if (key == variants[v].name && std::count(model.attention.begin(), model.attention.end(), v) == 0)
-          line += " (unused: no layer has this type)";
+      for (const auto& variant : models::attention_variants())
+        if (key == variant.name && !is_used(variant, model.attention)) line += " (unused: no layer has this type)";
     }
     text += line + "\n";
   }
