@@ -91,9 +91,7 @@ void GlobalHeads::visit(nn::Visitor& visitor) {
   }
 }
 
-double GlobalHeads::pairs(int32_t n) const {
-  return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n)) * n);
-}
+double GlobalHeads::pairs(int32_t n) const { return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n)) * n); }
 
 AttentionCost GlobalHeads::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum = PlannedHeads::cost(lengths);

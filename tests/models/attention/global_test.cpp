@@ -53,10 +53,11 @@ TEST_CASE("own projections start as copies, so a new model gives the same with a
   for (const std::string part : {"query", "key", "value"})
     CHECK(parameters.at("attention.global_" + part + ".weight").values == parameters.at("attention." + part + ".weight").values);
   // In a group they are the rows of its heads.
-  const auto grouped = make_attention(
-      attention_case("group", {"~model.attention.heads", "model.attention.groups=[{type: full}, {type: global, global: {share_projections: "
-                                                         "false}}]"}),
-      Dtype::f64);
+  const auto grouped =
+      make_attention(attention_case("group", {"~model.attention.heads",
+                                              "model.attention.groups=[{type: full}, {type: global, global: {share_projections: "
+                                              "false}}]"}),
+                     Dtype::f64);
   nn::ModelState of_group;
   grouped->visit(of_group);
   for (const Parameter* p : of_group.parameters)
@@ -83,4 +84,6 @@ TEST_CASE("a folded BatchNorm goes into the own projections too", "[global]") {
   CHECK(relative_error(run(Mode::evaluate, 100), before) <= 1e-10);
 }
 
-TEST_CASE("settings of global out of range are config faults", "[global]") { CHECK_THROWS_AS(model_settings({"model.attention.global.count=0"}), Error); }
+TEST_CASE("settings of global out of range are config faults", "[global]") {
+  CHECK_THROWS_AS(model_settings({"model.attention.global.count=0"}), Error);
+}

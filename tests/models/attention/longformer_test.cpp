@@ -11,10 +11,10 @@ using namespace tapeformer::test;
 namespace {
 
 AttentionCase longformer_case(int count, int left, int right, bool share) {
-  return attention_case(fmt::format("longformer {} window {} {} share {}", count, left, right, share),
-                        {"model.attention.type=longformer",
-                         fmt::format("model.attention.longformer={{count: {}, left: {}, right: {}, share_projections: {}}}", count, left,
-                                     right, share)});
+  return attention_case(
+      fmt::format("longformer {} window {} {} share {}", count, left, right, share),
+      {"model.attention.type=longformer",
+       fmt::format("model.attention.longformer={{count: {}, left: {}, right: {}, share_projections: {}}}", count, left, right, share)});
 }
 
 Matrix output(const AttentionCase& c, int32_t n) {

@@ -11,10 +11,10 @@ using namespace tapeformer::test;
 namespace {
 
 AttentionCase stride_case(int stride, int reach, bool include_self = true) {
-  return attention_case(fmt::format("stride {} reach {} self {}", stride, reach, include_self),
-                        {"model.attention.type=stride", fmt::format("model.attention.stride.stride={}", stride),
-                         fmt::format("model.attention.stride.reach={}", reach),
-                         fmt::format("model.attention.stride.include_self={}", include_self)});
+  return attention_case(
+      fmt::format("stride {} reach {} self {}", stride, reach, include_self),
+      {"model.attention.type=stride", fmt::format("model.attention.stride.stride={}", stride),
+       fmt::format("model.attention.stride.reach={}", reach), fmt::format("model.attention.stride.include_self={}", include_self)});
 }
 
 Matrix output(const AttentionCase& c, int32_t n) {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sparse Transformer: both patterns by the definition, in one softmax or in turns; two layers reach every pair.
+#include "models/attention/head_attention.h"
+#include "tests/support/attention_battery.h"
+#include "tests/support/catch.h"
+#include "tests/support/random_tensor.h"
+
+using namespace tapeformer;
+using namespace tapeformer::test;
+
+namespace {
+
+AttentionCase sparse_case(const std::string& settings, int layer = 0) {
+  AttentionCase c = attention_case(
+      settings, {"model.attention.type=sparse_transformer", fmt::format("model.attention.sparse_transformer={{{}}}", settings)});
+  c.layer = layer;
+  return c;
+}
+
+std::string keys_of(const models::Heads& heads, int n, int head, int i) {
+  std::string text;
+  for (int j = 0; j < n; ++j) text += heads.allowed(n, head, i, j) ? '#' : '.';
+  return text;
+}
+
+const models::Heads& heads_of(const std::unique_ptr<models::Attention>& a) { return dynamic_cast<models::HeadAttention&>(*a).group_of(0); }
+
+Matrix weights(const AttentionCase& c, int32_t n) {
+  Context context{.on = test_devices().front().on, .dtype = Dtype::f64};
+  const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
+  return Matrix(make_attention(c, Dtype::f64)->weights(context, {x, no_node}, Packing({n}, {0}), {}));
+}
+
+}  // namespace
+
+TEST_CASE("every form of sparse_transformer keeps what every attention keeps", "[sparse_transformer]") {
+  for (const char* pattern : {"strided, stride: 6", "fixed, stride: 6, summary: 2", "strided, stride: 1", "fixed, stride: 5, summary: 5",
+                              "strided, stride: 200", "fixed, stride: 70, summary: 8"})
+    for (const char* use : {"merged", "heads", "alternating"})
+      for (const int layer : {0, 1}) {
+        if (layer == 1 && std::string(use) != "alternating") continue;
+        check_attention(sparse_case(fmt::format("pattern: {}, use: {}", pattern, use), layer));
+      }
+}
+
+TEST_CASE("the patterns", "[sparse_transformer]") {
+  const auto strided = make_attention(sparse_case("pattern: strided, stride: 4"), Dtype::f64);
+  CHECK(keys_of(heads_of(strided), 12, 0, 5) == ".#.#####.#..");
+  CHECK(keys_of(heads_of(strided), 12, 0, 0) == "###.#...#...");
+  const auto fixed = make_attention(sparse_case("pattern: fixed, stride: 4, summary: 1"), Dtype::f64);
+  CHECK(keys_of(heads_of(fixed), 10, 0, 5) == "...#####.#");  // the last block has two rows
+  const auto by_head = make_attention(sparse_case("pattern: fixed, stride: 4, summary: 1, use: heads"), Dtype::f64);
+  CHECK(keys_of(heads_of(by_head), 10, 0, 5) == "....####..");
+  CHECK(keys_of(heads_of(by_head), 10, 1, 5) == "...#...#.#");
+  for (const int layer : {0, 1}) {
+    const auto alternating = make_attention(sparse_case("pattern: strided, stride: 4, use: alternating", layer), Dtype::f64);
+    CHECK(keys_of(heads_of(alternating), 12, 1, 5) == (layer == 0 ? "...#####...." : ".#...#...#.."));
+  }
+  for (const auto* a : {&strided, &fixed, &by_head}) {
+    double pairs = 0;
+    for (int h = 0; h < 2; ++h)
+      for (int i = 0; i < 30; ++i)
+        for (int j = 0; j < 30; ++j) pairs += heads_of(*a).allowed(30, h, i, j);
+    CHECK((*a)->pairs(30) == pairs / 2);
+  }
+}
+
+TEST_CASE("the near pattern and then the far one reach every pair", "[sparse_transformer]") {
+  const int32_t n = 23;
+  for (const char* pattern : {"fixed, stride: 6, summary: 2", "strided, stride: 6"}) {
+    const Matrix near = weights(sparse_case(fmt::format("pattern: {}, use: alternating", pattern), 0), n);
+    const Matrix far = weights(sparse_case(fmt::format("pattern: {}, use: alternating", pattern), 1), n);
+    // The halved window lacks residues at the ends, so there strided reaches only the keys further in.
+    const int margin = std::string(pattern).starts_with("strided") ? 3 : 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = margin; j < n - margin; ++j) {
+        double through = 0;
+        for (int64_t k = 0; k < n; ++k) through += far(i, k) * near(k, j);
+        INFO(pattern << ": " << i << " from " << j);
+        CHECK(through > 0);
+      }
+  }
+}
+
+TEST_CASE("a stride that covers the sequence is full attention", "[sparse_transformer]") {
+  for (const int n : {1, 2, 65}) {
+    const Matrix full = weights(attention_case("full", {"model.attention.type=full"}), n);
+    CHECK(relative_error(weights(sparse_case(fmt::format("pattern: strided, stride: {}", 2 * n)), n), full) <= 1e-13);
+    CHECK(relative_error(weights(sparse_case(fmt::format("pattern: fixed, stride: {}, summary: 1", n)), n), full) <= 1e-13);
+  }
+}
+
+TEST_CASE("more summary rows than a block has are a fault that names both keys", "[sparse_transformer]") {
+  try {
+    model_settings({"model.attention.sparse_transformer={pattern: fixed, stride: 4, summary: 5}"});
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::usage);
+    CHECK_THAT(e.what(), Catch::Matchers::Contains("model.attention.sparse_transformer.summary") &&
+                             Catch::Matchers::Contains("model.attention.sparse_transformer.stride"));
+  }
+}
