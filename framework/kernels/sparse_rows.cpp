@@ -14,7 +14,8 @@ RowMap transposed(const RowMap& map) {
   out.weight.resize(map.weight.size());
   std::vector<int32_t> next(out.begin.begin(), out.begin.end() - 1);
   for (int32_t r = 0; r < out.rows; ++r)
-    for (auto e = static_cast<size_t>(map.begin[static_cast<size_t>(r)]); e < static_cast<size_t>(map.begin[static_cast<size_t>(r) + 1]); ++e) {
+    for (auto e = static_cast<size_t>(map.begin[static_cast<size_t>(r)]); e < static_cast<size_t>(map.begin[static_cast<size_t>(r) + 1]);
+         ++e) {
       const auto to = static_cast<size_t>(next[static_cast<size_t>(map.source[e])]++);
       out.source[to] = r;
       if (!map.weight.empty()) out.weight[to] = map.weight[e];

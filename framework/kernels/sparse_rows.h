@@ -13,10 +13,10 @@ namespace tapeformer {
 
 // A sparse matrix by rows: row r of the result sums the entries begin[r] .. begin[r + 1] - 1 in their order.
 struct RowMap {
-  int64_t rows = 0;                // of x
-  std::vector<int32_t> begin{0};   // [rows of the result + 1]
-  std::vector<int32_t> source;     // [entries], each in 0 .. rows - 1
-  std::vector<double> weight;      // [entries], or empty: all 1
+  int64_t rows = 0;               // of x
+  std::vector<int32_t> begin{0};  // [rows of the result + 1]
+  std::vector<int32_t> source;    // [entries], each in 0 .. rows - 1
+  std::vector<double> weight;     // [entries], or empty: all 1
   int64_t result_rows() const { return static_cast<int64_t>(begin.size()) - 1; }
 };
 // The transposed map, each of its rows in ascending order of the rows of `map`.

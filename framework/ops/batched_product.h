@@ -25,7 +25,8 @@ struct ProductSettings {
 };
 
 // For each group g: c_g = alpha op(a_g) op(b_g), where op transposes if the settings say so. Blocks of the result [rows, columns] must not
-// overlap and are 0 where no group writes. Blocks of a and b may be shared or overlap: their gradients are added in the order of the groups.
+// overlap and are 0 where no group writes. Blocks of a and b may be shared or overlap: their gradients are added in the order of the
+// groups.
 Variable batched_product(Context&, const ProductOperand& a, const ProductOperand& b, Shape of_c, std::vector<ProductGroup> groups,
                          const ProductSettings& = {});
 

@@ -69,8 +69,7 @@ Tasks cut_grid(const BatchedProductCall& call) {
   return out;
 }
 
-simd::Product described(const BatchedProductCall& call, const Piece& p, View<const float> a, View<const float> b, View<float> c,
-                        bool add) {
+simd::Product described(const BatchedProductCall& call, const Piece& p, View<const float> a, View<const float> b, View<float> c, bool add) {
   const ProductGroup& g = call.groups[p.group];
   const int64_t m = p.row - g.c.row, n = p.column - g.c.column;
   simd::Product out;

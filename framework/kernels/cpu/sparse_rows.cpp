@@ -23,7 +23,8 @@ std::vector<Task> cut(std::span<const RowMap* const> maps, int64_t rows, int64_t
     const RowMap& map = *maps[m];
     int64_t first = 0;
     for (int64_t r = 0; r < rows; ++r)
-      if (r + 1 == rows || (map.begin[static_cast<size_t>(r) + 1] - map.begin[static_cast<size_t>(first)] + r + 1 - first) * columns >= work) {
+      if (r + 1 == rows ||
+          (map.begin[static_cast<size_t>(r) + 1] - map.begin[static_cast<size_t>(first)] + r + 1 - first) * columns >= work) {
         tasks.push_back({m, first, r + 1});
         first = r + 1;
       }

@@ -15,7 +15,8 @@ void SparseRows<T>::reference(const Execution&, std::span<const RowMap* const> m
     for (int64_t r = 0; r < out.rows; ++r)
       for (int64_t c = first; c < first + columns; ++c) {
         double sum = 0;
-        for (auto e = static_cast<size_t>(map.begin[static_cast<size_t>(r)]); e < static_cast<size_t>(map.begin[static_cast<size_t>(r) + 1]); ++e)
+        for (auto e = static_cast<size_t>(map.begin[static_cast<size_t>(r)]);
+             e < static_cast<size_t>(map.begin[static_cast<size_t>(r) + 1]); ++e)
           sum += (map.weight.empty() ? 1 : map.weight[e]) * static_cast<double>(x.row(map.source[e])[c]);
         reference::store(out.row(r)[c], sum, write);
       }

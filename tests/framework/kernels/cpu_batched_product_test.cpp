@@ -20,7 +20,14 @@ struct Case {
   ProductGroup group;
 
   Case(int64_t m_, int64_t n_, int64_t k_, bool ta_, bool tb_, int64_t gap = 3)
-      : m(m_), n(n_), k(k_), ta(ta_), tb(tb_), a(ta ? k : m, ta ? m : k, 1, 1, gap), b(tb ? n : k, tb ? k : n, 2, 1, gap), c(m, n, 3, 1, gap),
+      : m(m_),
+        n(n_),
+        k(k_),
+        ta(ta_),
+        tb(tb_),
+        a(ta ? k : m, ta ? m : k, 1, 1, gap),
+        b(tb ? n : k, tb ? k : n, 2, 1, gap),
+        c(m, n, 3, 1, gap),
         group{{0, a.rows(), 0, a.columns()}, {0, b.rows(), 0, b.columns()}, {0, m, 0, n}} {}
   void run(const Execution& on, Write write, double alpha) {
     BatchedProduct<float>::cpu(on, {{&group, 1}, ta, tb, alpha}, a.view(), b.view(), c.view(), write);
@@ -53,7 +60,7 @@ TEST_CASE("cpu products of blocks around the register blocks", "[cpu][batched_pr
         for (const int64_t m : {1, 2, 5, 6, 7, 12, 13, 23, 145})
           for (const int64_t n : {1, 7, 8, 9, 16, 17, 31, 32, 33, 64, 129}) check(Case(m, n, 19, ta, tb));
         for (const int64_t k : {0, 1, 15, 16, 17, 255, 256, 257, 513}) check(Case(14, 40, k, ta, tb));
-        check(Case(40, 48, 512, ta, tb, 0));   // strides of powers of two
+        check(Case(40, 48, 512, ta, tb, 0));  // strides of powers of two
         check(Case(40, 1024, 30, ta, tb, 0));
         check(Case(1024, 16, 70, ta, tb, 0));
       }

@@ -38,7 +38,8 @@ void check(const std::vector<Dense>& dense, int64_t rows, int heads, int64_t hea
     Matrix y(int64_t(dense[0].size()), heads * head_columns);
     for (int64_t r = 0; r < y.rows; ++r)
       for (int64_t col = 0; col < y.columns; ++col)
-        for (int64_t s = 0; s < rows; ++s) y(r, col) += dense[dense.size() == 1 ? 0 : size_t(col / head_columns)][size_t(r)][size_t(s)] * in[0](s, col);
+        for (int64_t s = 0; s < rows; ++s)
+          y(r, col) += dense[dense.size() == 1 ? 0 : size_t(col / head_columns)][size_t(r)][size_t(s)] * in[0](s, col);
     return y;
   };
   check_op(c);

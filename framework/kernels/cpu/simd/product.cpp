@@ -68,63 +68,108 @@ struct Finish {
   }
 };
 
-// C[rows x width] (+)= alpha X panel.
-template <Left L>
-HWY_INLINE void multiply_panel(int rows, int width, int depth, const float* x, size_t ldx, const float* panel, const Finish& finish,
-                               Rows c) {
-  for_row_blocks(rows, [&]<int R>(int r) HWY_ATTR {
-    const float* left = L == Left::rows ? x + r * ldx : x + r;
-    if (panel_width(width) == kCols) {
-      Block<R> b = zero<R>();
-      multiply<L, R>(left, ldx, panel, kCols, depth, b);
+// Where a block of R rows of op(A) from row r on lies, for the product with one panel.
+struct LeftRows {  // [M][stride]
+  const float* x;
+  size_t stride;
+  static constexpr Left kind = Left::rows;
+  HWY_INLINE const float* block(int r) const { return x + r * stride; }
+  HWY_INLINE size_t step(int) const { return stride; }
+};
+struct LeftColumns {  // [depth][stride]
+  const float* x;
+  size_t stride;
+  static constexpr Left kind = Left::columns;
+  HWY_INLINE const float* block(int r) const { return x + r; }
+  HWY_INLINE size_t step(int) const { return stride; }
+};
+struct LeftBlocks {  // each register block as [depth][R]
+  const float* x;
+  int depth;
+  static constexpr Left kind = Left::columns;
+  HWY_INLINE const float* block(int r) const { return x + static_cast<size_t>(r) * static_cast<size_t>(depth); }
+  HWY_INLINE size_t step(int rows) const { return static_cast<size_t>(rows); }
+};
+
+// R rows of C from row r on, `width` columns: (+)= alpha X panel.
+template <int R, class X>
+HWY_INLINE void multiply_panel(const X& x, int r, int width, int depth, const float* panel, const Finish& finish, Rows c) {
+  if (panel_width(width) == kCols) {
+    Block<R> b = zero<R>();
+    multiply<X::kind, R>(x.block(r), x.step(R), panel, kCols, depth, b);
 #pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) {
-        finish(b.v[i][0], c.row(r + i), 0, width);
-        finish(b.v[i][1], c.row(r + i), kLanes, width);
-      }
-    } else {
-      V b[R];
-#pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) b[i] = hn::Zero(D());
-      multiply_narrow<L, R>(left, ldx, panel, depth, b);
-#pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) finish(b[i], c.row(r + i), 0, width);
+    for (int i = 0; i < R; ++i) {
+      finish(b.v[i][0], c.row(r + i), 0, width);
+      finish(b.v[i][1], c.row(r + i), kLanes, width);
     }
-  });
+  } else {
+    V b[R];
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) b[i] = hn::Zero(D());
+    multiply_narrow<X::kind, R>(x.block(r), x.step(R), panel, depth, b);
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) finish(b[i], c.row(r + i), 0, width);
+  }
 }
 
-// Rows 2 KiB apart share few cache sets, and so do far columns: such a left operand is copied before register blocks read across it.
-bool reads_badly(const Product& p) { return p.a.stride % 512 == 0 || (p.transpose_a && p.a.stride >= 1024); }
+// All panels of C: a panel stays in the first-level cache while all rows pass, or all panels do.
+template <class X>
+HWY_INLINE void multiply_all(const Product& p, const X& x, int depth, const float* panels, const Finish& finish) {
+  const auto panel = [&]<int R>(int r, int n) HWY_ATTR {
+    multiply_panel<R>(x, r, smaller(kCols, p.N - n), depth, panels + static_cast<size_t>(n) * kDepth, finish, {p.c.data + n, p.c.stride});
+  };
+  if (depth * p.N <= 8192)
+    for_row_blocks(p.M, [&]<int R>(int r) HWY_ATTR {
+      for (int n = 0; n < p.N; n += kCols) panel.template operator()<R>(r, n);
+    });
+  else
+    for (int n = 0; n < p.N; n += kCols) for_row_blocks(p.M, [&]<int R>(int r) HWY_ATTR { panel.template operator()<R>(r, n); });
+}
+
+// Rows 2 KiB apart share few cache sets: such a left operand is copied before a register block reads twelve of them side by side.
+void copy_rows(const Product& p, int k, int depth, float* HWY_RESTRICT out, size_t stride) {
+  for (int r = 0; r < p.M; ++r)
+    for (int c = 0; c < depth; c += kLanes) hn::StoreU(load_at(p.a.row(r) + k, c, depth), D(), out + r * stride + c);
+}
+// The columns of a high left operand lie on many pages.
+void copy_columns(const Product& p, int k, int depth, float* HWY_RESTRICT out) {
+  for (int i = 0; i < depth; ++i) {
+    const float* row = p.a.row(k + i);
+    for_row_blocks(p.M, [&]<int R>(int r) HWY_ATTR {
+      float* HWY_RESTRICT block = out + static_cast<size_t>(r) * static_cast<size_t>(depth) + i * R;
+      for (int c = 0; c < R; c += kLanes) {
+        const V v = load_at(row + r, c, p.M - r);
+        // Whole vectors inside the block, of which the next rows overwrite what is too much.
+        if (i * R + c + kLanes <= depth * R) hn::StoreU(v, D(), block + c);
+        else store_at(v, block, c, R);
+      }
+    });
+  }
+}
 
 }  // namespace
 
 size_t product_scratch_here(int M, int N) {
   return static_cast<size_t>(kDepth) * static_cast<size_t>(round_up(N, kCols)) +
-         static_cast<size_t>(round_up(M, 16) + row_padding) * static_cast<size_t>(kDepth + row_padding);
+         static_cast<size_t>(M) * static_cast<size_t>(kDepth + row_padding) + static_cast<size_t>(kLanes);
 }
 
 void product_here(const Product& p, float* scratch) {
   float* const copy = scratch + static_cast<size_t>(kDepth) * static_cast<size_t>(round_up(p.N, kCols));
-  const bool copied = reads_badly(p);
   for (int k = 0; k == 0 || k < p.K; k += kDepth) {
     const int depth = smaller(kDepth, p.K - k);
-    const float* x = p.transpose_a ? p.a.row(k) : p.a.data + k;
-    size_t ldx = static_cast<size_t>(p.a.stride);
-    if (copied && depth > 0) {
-      const int rows = p.transpose_a ? depth : p.M, columns = p.transpose_a ? p.M : depth;
-      ldx = static_cast<size_t>(round_up(columns, kLanes) + row_padding);
-      for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < columns; c += kLanes) hn::StoreU(load_at(x + r * p.a.stride, c, columns), D(), copy + r * ldx + c);
-      x = copy;
-    }
+    for (int n = 0; n < p.N; n += kCols) pack_panel(p, k, depth, n, smaller(kCols, p.N - n), scratch + static_cast<size_t>(n) * kDepth);
     const Finish finish{p.alpha, p.add || k > 0};
-    for (int n = 0; n < p.N; n += kCols) {
-      const int width = smaller(kCols, p.N - n);
-      float* panel = scratch + static_cast<size_t>(n) * kDepth;
-      pack_panel(p, k, depth, n, width, panel);
-      const Rows c{p.c.data + n, p.c.stride};
-      if (p.transpose_a) multiply_panel<Left::columns>(p.M, width, depth, x, ldx, panel, finish, c);
-      else multiply_panel<Left::rows>(p.M, width, depth, x, ldx, panel, finish, c);
+    if (!p.transpose_a && p.a.stride % 512 != 0) {
+      multiply_all(p, LeftRows{p.a.data + k, static_cast<size_t>(p.a.stride)}, depth, scratch, finish);
+    } else if (!p.transpose_a) {
+      copy_rows(p, k, depth, copy, kDepth + row_padding);
+      multiply_all(p, LeftRows{copy, kDepth + row_padding}, depth, scratch, finish);
+    } else if (depth * p.a.stride <= 32768) {
+      multiply_all(p, LeftColumns{p.a.row(k), static_cast<size_t>(p.a.stride)}, depth, scratch, finish);
+    } else {
+      copy_columns(p, k, depth, copy);
+      multiply_all(p, LeftBlocks{copy, depth}, depth, scratch, finish);
     }
   }
 }

@@ -15,7 +15,7 @@ struct Product {
 };
 // Floats, aligned to 64 bytes, that a product of at most M rows and N columns needs.
 size_t product_scratch(int M, int N);
-// An element's bytes depend on its row of op(A) and its column of op(B) alone: the sum over k is made in fixed parts, each in ascending order.
+// An element's bytes depend on its row of op(A) and column of op(B) alone: the sum over k is made in fixed parts, each in ascending order.
 void product(const Product& p, float* scratch);
 
 }  // namespace tapeformer::simd
