@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and scalings of whole arrays.
+// Sums, products and scalings of whole arrays.
 #pragma once
 #include "framework/core/device.h"
 #include "framework/core/tensor.h"
+#include "framework/kernels/write.h"
 
 namespace tapeformer::kernels {
 
@@ -25,6 +26,20 @@ template <class T>
 struct Scale {
   static void reference(const Execution&, T factor, View<T> x);
   static void cpu(const Execution&, T factor, View<T> x);
+};
+
+// z (+)= x y, element by element.
+template <class T>
+struct Multiply {
+  static void reference(const Execution&, View<const T> x, View<const T> y, View<T> z, Write);
+  static void cpu(const Execution&, View<const T> x, View<const T> y, View<T> z, Write);
+};
+
+// y (+)= factor x.
+template <class T>
+struct Scaled {
+  static void reference(const Execution&, T factor, View<const T> x, View<T> y, Write);
+  static void cpu(const Execution&, T factor, View<const T> x, View<T> y, Write);
 };
 
 }  // namespace tapeformer::kernels

@@ -76,6 +76,13 @@ OpWork linear_attention_work(const Tensor& q, int64_t head_dim) {
   return {{2 * product + 10 * elements(q), 4 * bytes_of(q) + denominator}, {4 * product + 20 * elements(q), 8 * bytes_of(q) + denominator}};
 }
 
+OpWork feature_attention_work(const Tensor& q, const Tensor& v, int heads, int features, int matrix_rows) {
+  const double rows = static_cast<double>(q.shape()[0]);
+  const double state = 2 * elements(v) * features, map = 2 * elements(q) * matrix_rows, functions = 20 * rows * heads * features;
+  const double arrays = 2 * bytes_of(q) + 2 * bytes_of(v);
+  return {{2 * state + 2 * map + 2 * functions, arrays}, {4 * state + 4 * map + 2 * functions, 2 * arrays}};
+}
+
 OpWork look_up_work(const Tensor& table, int64_t rows) {
   const double numbers = static_cast<double>(rows * table.shape()[1]), bytes = numbers * static_cast<double>(size_of(table.dtype()));
   const double touched = std::min(bytes_of(table), bytes);

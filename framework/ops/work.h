@@ -34,6 +34,9 @@ OpWork feed_forward_work(const Tensor& x, const Parameter& up, const Parameter& 
 OpWork attention_work(const Tensor& q, const Tensor& k, double pairs, int64_t head_dim);
 // Attention through a state: two products of T rows forward, four backward.
 OpWork linear_attention_work(const Tensor& q, int64_t head_dim);
+// The same on M features a head, of which a matrix of `matrix_rows` a head makes them: a product for each of them, too, once more in the
+// backward and twice for dq and dk; 20 FLOPs a feature for its function.
+OpWork feature_attention_work(const Tensor& q, const Tensor& v, int heads, int features, int matrix_rows);
 // A row of y from each entry of a map over rows of x: a multiply-add for each of its columns.
 OpWork sparse_rows_work(const Tensor& x, const Tensor& y, double entries);
 // `products`: rows times columns times depth, summed over the groups; as many FLOPs again for each gradient that is wanted.
