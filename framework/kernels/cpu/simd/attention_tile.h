@@ -167,13 +167,14 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE void pack_transposed(ConstRows x, int rows,
 }
 
 // The rows from `first` on of one side of a plan, packed: see pack() and pack_transposed(). A null list means the rows themselves.
-HWY_INLINE void pack_rows(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim, int dim_up, float factor, float* out,
-                          size_t ldo) {
+HWY_MAYBE_UNUSED static HWY_NOINLINE void pack_rows(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim, int dim_up,
+                                                    float factor, float* out, size_t ldo) {
   if (list) pack(ListedRows{x, list + first}, rows, rows_up, dim, dim_up, factor, out, ldo);
   else pack(ConstRows{x.row(first), x.stride}, rows, rows_up, dim, dim_up, factor, out, ldo);
 }
 // `room` holds a packed tile.
-HWY_INLINE void pack_rows_transposed(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim, float* room, float* out) {
+HWY_MAYBE_UNUSED static HWY_NOINLINE void pack_rows_transposed(ConstRows x, const int32_t* list, int first, int rows, int rows_up, int dim,
+                                                               float* room, float* out) {
   if (!list) return pack_transposed({x.row(first), x.stride}, rows, rows_up, dim, 1.f, out);
   const int width = attention_width(dim);
   pack(ListedRows{x, list + first}, rows, rows, dim, round_up(dim, kLanes), 1.f, room, static_cast<size_t>(width));
@@ -196,7 +197,9 @@ struct Bounds {
 
 HWY_INLINE uint64_t ones(int count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
 
-HWY_INLINE void set_bounds(const AttentionUnit& u, const TileEntry& entry, int q0, int rows, int rows_up, int k0, int keys, Bounds& b) {
+// Out of line: inlined, it would push the register blocks out of line.
+HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, const TileEntry& entry, int q0, int rows, int rows_up, int k0,
+                                                     int keys, Bounds& b) {
   b.partial = entry.predicate != Predicate::all || keys % kLanes != 0;
   if (!b.partial) return;
   const uint64_t real = ones(keys);
