@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes any data set in the layout "seq-dataset" 1.
+// Writes any data set in the layout "seq-dataset" 1, sample by sample: what is in memory at a time does not grow with the texts.
 #include <fmt/format.h>
 
+#include <functional>
 #include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "datasets/seq_dataset.h"
+#include "datasets/text_table.h"
 #include "framework/core/error.h"
 #include "framework/core/host.h"
 #include "framework/core/version.h"
@@ -18,78 +25,117 @@ namespace {
 using data::Part;
 using data::Task;
 
+int64_t raw_features(const data::Description& d) { return d.missing == data::Missing::zero_with_flag ? d.features() / 2 : d.features(); }
+
 // Values as the file they came from had them: not standardised, missing ones as NaN, without the flags.
-void append_raw(const data::Description& d, const std::vector<float>& values, std::vector<float>& out) {
-  const bool flags = d.missing == data::Missing::zero_with_flag;
-  const auto all = static_cast<size_t>(d.features()), raw = flags ? all / 2 : all;
+std::vector<float> raw_values(const data::Description& d, const std::vector<float>& values) {
+  const auto all = static_cast<size_t>(d.features()), raw = static_cast<size_t>(raw_features(d));
   const double* mean = d.feature_mean.defined() ? d.feature_mean.data<double>() : nullptr;
+  std::vector<float> out;
   for (size_t row = 0; row < values.size(); row += all)
     for (size_t f = 0; f < raw; ++f) {
       const float x = values[row + f];
-      if (flags && values[row + raw + f] != 0) out.push_back(std::numeric_limits<float>::quiet_NaN());
+      if (all > raw && values[row + raw + f] != 0) out.push_back(std::numeric_limits<float>::quiet_NaN());
       else out.push_back(mean ? static_cast<float>(x * d.feature_deviation.data<double>()[f] + mean[f]) : x);
     }
+  return out;
 }
 
-struct Columns {
-  std::vector<int32_t> tokens, labels;
-  std::vector<float> values, targets, weights;
-  std::vector<int64_t> offsets{0};
-  std::vector<std::string> ids;
+// One data set of a part, gathered and written in pieces.
+template <class T>
+class Column {
+ public:
+  explicit Column(io::Hdf5Rows rows, int64_t width = 1) : rows_(std::move(rows)), width_(static_cast<size_t>(width)) {}
+  void add(const std::vector<T>& values) {
+    waiting_.insert(waiting_.end(), values.begin(), values.end());
+    const auto piece = static_cast<size_t>(rows_.piece());
+    flush(waiting_.size() / width_ / piece * piece);
+  }
+  void finish() { flush(waiting_.size() / width_); }
+
+ private:
+  void flush(size_t rows) {
+    if (rows == 0) return;
+    if constexpr (std::is_same_v<T, std::string>) {
+      rows_.append(waiting_);
+      waiting_.clear();
+    } else {
+      rows_.append(waiting_.data(), static_cast<int64_t>(rows));
+      waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(rows * width_));
+    }
+  }
+
+  io::Hdf5Rows rows_;
+  size_t width_;
+  std::vector<T> waiting_;
 };
 
-Columns columns_of(const data::Dataset& dataset, Part part) {
-  const data::Description& d = dataset.description();
-  Columns c;
-  data::Sample s;
-  for (int64_t i = 0; i < dataset.size(part); ++i) {
-    dataset.read(part, i, s);
-    c.tokens.insert(c.tokens.end(), s.tokens.begin(), s.tokens.end());
-    if (d.vocab_size == 0) append_raw(d, s.values, c.values);
-    c.offsets.push_back(c.offsets.back() + dataset.length(part, i));
-    if (d.task == Task::classification) c.labels.push_back(s.label);
-    c.labels.insert(c.labels.end(), s.tags.begin(), s.tags.end());
-    c.targets.insert(c.targets.end(), s.target.begin(), s.target.end());
-    c.weights.push_back(s.weight);
-    c.ids.push_back(s.id);
+// One part of the file, filled sample by sample.
+class PartWriter {
+ public:
+  PartWriter(io::Hdf5File& file, const data::Dataset& dataset, Part part, io::Hdf5File::Storage storage)
+      : file_(file), description_(dataset.description()), group_(fmt::format("/{}/", name_of(part))), storage_(storage) {
+    samples_ = dataset.size(part);
+    for (int64_t i = 0; i < samples_; ++i) rows_ += dataset.length(part, i);
+    const data::Description& d = description_;
+    const auto n = samples_;
+    if (d.vocab_size > 0) tokens_.emplace(numbers("input_ids", Dtype::i32, {rows_}, {"token"}));
+    else values_.emplace(numbers("values", Dtype::f32, {rows_, raw_features(d)}, {"row", "feature"}), raw_features(d));
+    offsets_.emplace(numbers("offsets", Dtype::i64, {n + 1}, {"example"}));
+    if (d.task == Task::regression) targets_.emplace(numbers("labels", Dtype::f32, {n, d.outputs()}, {"example", "target"}), d.outputs());
+    else if (d.task == Task::classification) labels_.emplace(numbers("labels", Dtype::i32, {n}, {"example"}));
+    else labels_.emplace(numbers("labels", Dtype::i32, {rows_}, {d.vocab_size > 0 ? "token" : "row"}));
+    weights_.emplace(numbers("weights", Dtype::f32, {n}, {"example"}));
+    ids_.emplace(file_.write_text_rows(group_ + "ids", n));
+    file_.write_axis_labels(group_ + "ids", {"example"});
+    file_.write_attribute(group_.substr(0, group_.size() - 1), "num_examples", n);
+    offsets_->add({0});
   }
-  return c;
-}
 
-void write_part(io::Hdf5File& file, const data::Dataset& dataset, Part part, io::Hdf5File::Storage storage) {
-  const data::Description& d = dataset.description();
-  const std::string group = fmt::format("/{}/", name_of(part));
-  const Columns c = columns_of(dataset, part);
-  const auto put = [&](const char* name, const Tensor& tensor, const std::vector<std::string>& axes) {
-    file.write(group + name, tensor, storage);
-    file.write_axis_labels(group + name, axes);
-  };
-  if (d.vocab_size > 0) {
-    put("input_ids", Tensor::of(c.tokens), {"token"});
-  } else {
-    const int64_t rows = c.offsets.back();
-    put("values", Tensor::of(c.values).reshaped({rows, static_cast<int64_t>(c.values.size()) / rows}), {"row", "feature"});
+  void add(const data::Sample& s) {
+    const data::Description& d = description_;
+    rows_written_ += d.vocab_size > 0 ? static_cast<int64_t>(s.tokens.size()) : static_cast<int64_t>(s.values.size()) / d.features();
+    if (++samples_written_ > samples_ || rows_written_ > rows_) changed();
+    if (tokens_) tokens_->add(s.tokens);
+    else values_->add(raw_values(d, s.values));
+    offsets_->add({rows_written_});
+    if (targets_) targets_->add(s.target);
+    else labels_->add(d.task == Task::classification ? std::vector<int32_t>{s.label} : s.tags);
+    weights_->add({s.weight});
+    ids_->add({s.id});
   }
-  put("offsets", Tensor::of(c.offsets), {"example"});
-  if (d.task == Task::regression) put("labels", Tensor::of(c.targets).reshaped({dataset.size(part), d.outputs()}), {"example", "target"});
-  else put("labels", Tensor::of(c.labels), {d.task == Task::classification ? "example" : d.vocab_size > 0 ? "token" : "row"});
-  put("weights", Tensor::of(c.weights), {"example"});
-  file.write_texts(group + "ids", c.ids);
-  file.write_axis_labels(group + "ids", {"example"});
-  file.write_attribute(fmt::format("/{}", name_of(part)), "num_examples", dataset.size(part));
-}
 
-std::vector<std::string> raw_feature_names(const data::Description& d) {
-  std::vector<std::string> names = d.feature_names;
-  if (d.missing == data::Missing::zero_with_flag) names.resize(names.size() / 2);
-  return names;
-}
+  void finish() {
+    if (samples_written_ != samples_ || rows_written_ != rows_) changed();
+    const auto end = [](auto& column) {
+      if (column) column->finish();
+    };
+    end(tokens_), end(values_), end(offsets_), end(labels_), end(targets_), end(weights_), end(ids_);
+  }
 
-}  // namespace
+ private:
+  io::Hdf5Rows numbers(const char* name, Dtype dtype, const Shape& shape, const std::vector<std::string>& axes) {
+    io::Hdf5Rows rows = file_.write_rows(group_ + name, dtype, shape, storage_);
+    file_.write_axis_labels(group_ + name, axes);
+    return rows;
+  }
+  [[noreturn]] void changed() const {
+    fail(ExitCode::data, "the data changed while it was converted: {} has {} samples of {} rows together now, {} of {} when it was counted",
+         group_.substr(1, group_.size() - 2), samples_written_, rows_written_, samples_, rows_);
+  }
 
-void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress) {
-  const data::Description& d = dataset.description();
-  io::Hdf5File file = io::Hdf5File::create_image(path.string());
+  io::Hdf5File& file_;
+  const data::Description& description_;
+  std::string group_;
+  io::Hdf5File::Storage storage_;
+  int64_t samples_ = 0, rows_ = 0, samples_written_ = 0, rows_written_ = 0;
+  std::optional<Column<int32_t>> tokens_, labels_;
+  std::optional<Column<float>> values_, targets_, weights_;
+  std::optional<Column<int64_t>> offsets_;
+  std::optional<Column<std::string>> ids_;
+};
+
+void write_about(io::Hdf5File& file, const data::Description& d) {
   constexpr std::string_view tasks[] = {"classification", "regression", "tagging"};
   file.write_attribute("/", "encoding-type", std::string("seq-dataset"));
   file.write_attribute("/", "encoding-version", std::string("1.0"));
@@ -106,12 +152,53 @@ void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& 
   if (d.task == Task::regression) names("/target_names", d.target_names, "target");
   else names("/label_names", d.labels, "class");
   if (d.vocab_size > 0) file.write_text("/tokenizer_json", d.tokenizer_json);
-  else names("/feature_names", raw_feature_names(d), "feature");
-  const auto storage = compress ? io::Hdf5File::Storage::deflated : io::Hdf5File::Storage::contiguous;
+  else names("/feature_names", {d.feature_names.begin(), d.feature_names.begin() + raw_features(d)}, "feature");
+}
+
+using Take = std::function<void(Part, const data::Sample&)>;
+
+// The file under another name, filled by `give`, then renamed. `outline` says what will come.
+void write_file(const data::Dataset& outline, const std::filesystem::path& path, bool compress,
+                const std::function<void(const Take&)>& give) {
+  io::ReplacementFile replacement(path);
+  io::Hdf5File file = io::Hdf5File::create(replacement.temporary());
+  write_about(file, outline.description());
+  std::map<Part, PartWriter> writers;
   for (const Part part : {Part::train, Part::valid, Part::test})
-    if (dataset.size(part) > 0) write_part(file, dataset, part, storage);
-  const std::string image = file.take_image();
-  io::replace_file(path, {image});
+    if (outline.size(part) > 0)
+      writers.try_emplace(part, file, outline, part, compress ? io::Hdf5File::Storage::deflated : io::Hdf5File::Storage::contiguous);
+  give([&](Part part, const data::Sample& sample) { writers.at(part).add(sample); });
+  for (auto& [part, writer] : writers) writer.finish();
+  writers.clear();
+  file.close();
+  replacement.publish();
+}
+
+void give_each(const data::Dataset& dataset, const Take& take) {
+  data::Sample sample;
+  for (const Part part : {Part::train, Part::valid, Part::test})
+    for (int64_t i = 0; i < dataset.size(part); ++i) {
+      dataset.read(part, i, sample);
+      take(part, sample);
+    }
+}
+
+}  // namespace
+
+void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress) {
+  write_file(dataset, path, compress, [&](const Take& take) { give_each(dataset, take); });
+}
+
+std::vector<std::string> convert_to_hdf5(const DataSettings& settings, const std::filesystem::path& path, bool compress) {
+  if (!is_text_table(settings)) {
+    const auto dataset = open_dataset(settings);
+    convert_to_hdf5(*dataset, path, compress);
+    return dataset->report();
+  }
+  const auto outline = open_dataset(settings, {.stream = [](Part, const data::Sample&) {}});
+  write_file(*outline, path, compress,
+             [&](const Take& take) { open_dataset(settings, {.known = &outline->description(), .stream = take}); });
+  return outline->report();
 }
 
 }  // namespace tapeformer::datasets

@@ -25,11 +25,29 @@ std::vector<T>& assign(std::vector<T>& out, const std::vector<T>& all, int64_t f
 
 }  // namespace
 
+void SampleStore::count_tags(const std::vector<int32_t>& tags) {
+  for (const int32_t tag : tags) {
+    if (tag < 0) continue;
+    if (static_cast<size_t>(tag) >= tag_counts_.size()) tag_counts_.resize(static_cast<size_t>(tag) + 1);
+    ++tag_counts_[static_cast<size_t>(tag)];
+  }
+}
+
+void SampleStore::add_outline(const data::Sample& s, int64_t row) {
+  require(features_ == 0 && tokens_.empty(), "outlines are of tokens, and of all samples or none");
+  count_tags(s.tags);
+  lengths_.push_back(static_cast<int32_t>(s.tokens.size()));
+  labels_.push_back(s.label);
+  file_rows_.push_back(row);
+  hashes_.push_back(XXH3_64bits(s.tokens.data(), s.tokens.size() * sizeof(int32_t)));
+}
+
 int64_t SampleStore::add_rows(const data::Sample& s) {
   const int64_t first = rows_;
   tokens_.insert(tokens_.end(), s.tokens.begin(), s.tokens.end());
   values_.insert(values_.end(), s.values.begin(), s.values.end());
   tags_.insert(tags_.end(), s.tags.begin(), s.tags.end());
+  count_tags(s.tags);
   rows_ += features_ > 0 ? static_cast<int64_t>(s.values.size()) / features_ : static_cast<int64_t>(s.tokens.size());
   return first;
 }
@@ -55,7 +73,7 @@ void SampleStore::add(const data::Sample& s, int64_t row) {
 }
 
 void SampleStore::read(int64_t index, data::Sample& out) const {
-  require(index >= 0 && index < size(), "sample {} of {}", index, size());
+  require(index >= 0 && index < size() && hashes_.empty(), "sample {} of {}{}", index, size(), hashes_.empty() ? "" : ", outlines");
   const auto i = static_cast<size_t>(index);
   const int64_t first = starts_[i], count = lengths_[i];
   if (features_ > 0) {
@@ -75,6 +93,7 @@ void SampleStore::read(int64_t index, data::Sample& out) const {
 
 uint64_t SampleStore::hash(int64_t index) const {
   const auto i = static_cast<size_t>(index);
+  if (!hashes_.empty()) return hashes_[i];
   const auto count = static_cast<size_t>(lengths_[i]);
   return features_ > 0 ? XXH3_64bits(values_.data() + starts_[i] * features_, count * static_cast<size_t>(features_) * sizeof(float))
                        : XXH3_64bits(tokens_.data() + starts_[i], count * sizeof(int32_t));
@@ -83,14 +102,13 @@ uint64_t SampleStore::hash(int64_t index) const {
 int32_t SampleStore::longest() const { return lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end()); }
 
 std::vector<int64_t> MemoryDataset::label_counts(Part part) const {
-  std::vector<int64_t> counts(description_.labels.size());
-  const auto count = [&](int32_t label) {
-    if (label >= 0) ++counts[static_cast<size_t>(label)];
-  };
   const SampleStore& s = store(part);
-  if (description_.task == data::Task::tagging) std::for_each(s.tags().begin(), s.tags().end(), count);
-  else
-    for (int64_t i = 0; i < s.size(); ++i) count(s.label(i));
+  std::vector<int64_t> counts;
+  if (description_.task == data::Task::tagging) counts = s.tag_counts();
+  counts.resize(description_.labels.size());
+  if (description_.task == data::Task::classification)
+    for (int64_t i = 0; i < s.size(); ++i)
+      if (s.label(i) >= 0) ++counts[static_cast<size_t>(s.label(i))];
   return counts;
 }
 

@@ -19,12 +19,15 @@ class SampleStore {
   void add(const data::Sample&, int64_t row);
   // For windows: rows that are stored once, and samples that each are a stretch of them. add_rows returns the place of the first.
   int64_t add_rows(const data::Sample&);
+  // Keeps what is to be known of a sample without its contents: length, label and hash. For all samples of a store or none.
+  void add_outline(const data::Sample&, int64_t row);
   void add_stretch(int64_t first, int32_t length, const data::Sample& rest, int64_t row);
   int64_t size() const { return static_cast<int64_t>(lengths_.size()); }
   int32_t length(int64_t index) const { return lengths_[static_cast<size_t>(index)]; }
   int64_t row(int64_t index) const { return file_rows_[static_cast<size_t>(index)]; }
   int32_t label(int64_t index) const { return labels_[static_cast<size_t>(index)]; }
-  const std::vector<int32_t>& tags() const { return tags_; }
+  // Rows with each tag; shorter than the labels where the last ones never occur.
+  const std::vector<int64_t>& tag_counts() const { return tag_counts_; }
   void read(int64_t index, data::Sample& out) const;
   // Of the contents of the sequence, not of its label.
   uint64_t hash(int64_t index) const;
@@ -42,6 +45,9 @@ class SampleStore {
   std::vector<float> weights_;
   std::vector<int64_t> file_rows_;
   std::vector<std::string> ids_;  // empty when no sample has one
+  std::vector<int64_t> tag_counts_;
+  std::vector<uint64_t> hashes_;  // of outlines
+  void count_tags(const std::vector<int32_t>& tags);
   int64_t target_size_ = 0, rows_ = 0;
 };
 

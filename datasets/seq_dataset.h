@@ -4,6 +4,8 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "datasets/registry.h"
 
@@ -17,5 +19,8 @@ std::unique_ptr<data::Dataset> open_seq_dataset(const DataSettings&, const OpenO
 // Root attributes: encoding-type, encoding-version, task, creator, created (ISO 8601; of SOURCE_DATE_EPOCH where that is set),
 // source_fingerprint (of the source files and settings, see fingerprint.h), vocab_size, max_length.
 void convert_to_hdf5(const data::Dataset&, const std::filesystem::path& file, bool compress = false);
+// The same from the files that the settings name. Tables of texts are read once more instead of being kept in memory, HDF5 is streamed;
+// tables of numbers are grouped into sequences in memory first. The report of the data set.
+std::vector<std::string> convert_to_hdf5(const DataSettings&, const std::filesystem::path& file, bool compress = false);
 
 }  // namespace tapeformer::datasets

@@ -155,11 +155,18 @@ class Reader {
       if (!source.id.empty()) sample.id = table.text(columns.id);
       if (!source.weight.empty()) sample.weight = weight(table, columns);
       if (sample.tokens.empty()) ++skipped;
+      else if (options_.stream) stream(part, sample, table.row());
       else store.add(sample, table.row());
     });
     unknown.fail_if_any(printable(source.path), settings_.task == Task::tagging ? source.tags : source.label, labels.names());
     if (part == Part::train && store.size() == 0) fail(ExitCode::data, "{}: no training sample", printable(source.path));
     report(part, encoder, skipped);
+  }
+
+  void stream(Part part, data::Sample& sample, int64_t row) {
+    dataset_->store(part).add_outline(sample, row);
+    if (sample.id.empty()) sample.id = std::to_string(row);
+    options_.stream(part, sample);
   }
 
   void read_targets(const Table& table, const Columns& columns, const Labels& labels, UnknownLabels& unknown, data::Sample& sample) const {

@@ -41,27 +41,26 @@ ExitCode make(Command& command, const Options& options) {
   return ExitCode::done;
 }
 
-std::unique_ptr<data::Dataset> open(Command& command, const Options& options, std::vector<std::string> more = {}) {
+datasets::DataSettings settings_of(Command& command, const Options& options, std::vector<std::string> more = {}) {
   std::vector<std::string> overrides(options.words.begin() + 1, options.words.end());
   for (auto& o : more) overrides.push_back(std::move(o));
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
   config::Document document = config::Document::load(options.words.at(0), overrides);
-  return datasets::open_dataset(read_experiment(document, command.log).data);
+  return read_experiment(document, command.log).data;
 }
 
 ExitCode stats(Command& command, const Options& options) {
-  const auto dataset = open(command, options);
+  const auto dataset = datasets::open_dataset(settings_of(command, options));
   return print_result(datasets::statistics_text(*dataset) + datasets::inspect_text(*dataset, data::Part::train, options.samples));
 }
 
 ExitCode convert(Command& command, const Options& options) {
   if (options.output.empty()) fail(ExitCode::usage, "data convert needs -o FILE.h5, the file to write");
   // Numbers stay as they are: features are standardised when a model is trained on the file.
-  const auto dataset = open(command, options, {"data.standardize=false"});
-  for (const std::string& line : dataset->report()) command.log.info("{}", line);
+  const auto settings = settings_of(command, options, {"data.standardize=false"});
   if (options.compress)
     command.log.warn("a compressed file is smaller but slower to train from: each sample unpacks a chunk of 1 MiB, unless it is cached");
-  datasets::convert_to_hdf5(*dataset, options.output, options.compress);
+  for (const std::string& line : datasets::convert_to_hdf5(settings, options.output, options.compress)) command.log.info("{}", line);
   command.log.info("{}: written", printable(options.output));
   return ExitCode::done;
 }

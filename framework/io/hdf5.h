@@ -86,6 +86,29 @@ class Hdf5Dataset {
   std::optional<std::vector<int64_t>> chunk_;
 };
 
+// A new data set that is written row by row.
+class Hdf5Rows {
+ public:
+  // Rows of the first axis, behind those that are there.
+  void append(const void* numbers, int64_t rows);
+  void append(const std::vector<std::string>& texts);
+  int64_t written() const { return written_; }
+  // How many rows are best written together: a chunk, or about 1 MiB.
+  int64_t piece() const { return piece_; }
+
+ private:
+  friend class Hdf5File;
+  Hdf5Rows(std::shared_ptr<const Hdf5Origin> origin, std::string path, std::vector<int64_t> sizes, int64_t piece)
+      : origin_(std::move(origin)), path_(std::move(path)), sizes_(std::move(sizes)), piece_(piece) {}
+  void write(const void* data, int64_t rows);
+
+  std::shared_ptr<const Hdf5Origin> origin_;
+  std::string path_;
+  std::vector<int64_t> sizes_;
+  int64_t piece_ = 1, written_ = 0;
+  Hdf5Handle dataset_, type_;  // the type in memory
+};
+
 struct Hdf5Memory;
 
 class Hdf5File {
@@ -105,6 +128,8 @@ class Hdf5File {
   // A new file in memory.
   static Hdf5File create_image(std::string name);
 
+  // Closes a file on disk; what the destructor would pass over is an error here. Nothing of it may be open any more.
+  void close();
   // Closes a file in memory and gives its bytes; the same contents, written in the same order, are the same bytes.
   std::string take_image();
 
@@ -121,6 +146,9 @@ class Hdf5File {
   enum class Storage : uint8_t { contiguous, deflated };
   void write_group(const std::string& path);
   void write(const std::string& path, const Tensor& tensor, Storage storage = Storage::contiguous);
+  // To be filled by the caller: `shape` rows and columns of numbers, or so many texts.
+  Hdf5Rows write_rows(const std::string& path, Dtype dtype, const Shape& shape, Storage storage = Storage::contiguous);
+  Hdf5Rows write_text_rows(const std::string& path, int64_t count);
   void write_text(const std::string& path, const std::string& text);
   void write_texts(const std::string& path, const std::vector<std::string>& texts);
   void write_attribute(const std::string& path, const std::string& name, const Attribute& value);

@@ -77,6 +77,12 @@ Hdf5File Hdf5File::create_image(std::string name) {
   return {origin, create_file(memory_name(*origin), *origin, access), memory};
 }
 
+void Hdf5File::close() {
+  const Hdf5Quiet quiet;
+  hdf5_checked(H5Fflush(file_.id(), H5F_SCOPE_GLOBAL), *origin_, "flush", "the file");
+  file_ = Hdf5Handle();
+}
+
 std::string Hdf5File::take_image() {
   require(memory_ != nullptr && file_.id() >= 0, "{} is no open file in memory", origin_->name);
   const Hdf5Quiet quiet;

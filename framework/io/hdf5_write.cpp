@@ -65,15 +65,22 @@ Hdf5Handle link_properties(const Hdf5Origin& origin) {
   return properties;
 }
 
+std::vector<hsize_t> sizes_of(const Shape& shape) {
+  std::vector<hsize_t> sizes;
+  for (int i = 0; i < shape.rank(); ++i) sizes.push_back(static_cast<hsize_t>(shape[i]));
+  return sizes;
+}
+
 // As many rows as make 1 MiB, or all.
-std::vector<hsize_t> chunk_of(const Tensor& tensor) {
+std::vector<hsize_t> chunk_of(Dtype dtype, const Shape& shape) {
   constexpr int64_t bytes = int64_t{1} << 20;
-  std::vector<hsize_t> chunk;
-  for (int i = 0; i < tensor.shape().rank(); ++i) chunk.push_back(static_cast<hsize_t>(tensor.shape()[i]));
-  const int64_t row = tensor.count() / tensor.shape()[0] * static_cast<int64_t>(size_of(tensor.dtype()));
-  chunk[0] = static_cast<hsize_t>(std::min(tensor.shape()[0], (bytes + row - 1) / row));
+  std::vector<hsize_t> chunk = sizes_of(shape);
+  const int64_t row = shape.count() / shape[0] * static_cast<int64_t>(size_of(dtype));
+  chunk[0] = static_cast<hsize_t>(std::min(shape[0], (bytes + row - 1) / row));
   return chunk;
 }
+
+bool can_deflate(const Shape& shape) { return shape.rank() > 0 && shape.count() > 0; }
 
 // `chunk` empty: contiguous.
 Hdf5Handle create_dataset(int64_t file, const std::string& path, int64_t type, int64_t space, const Hdf5Origin& origin,
@@ -116,15 +123,62 @@ void Hdf5File::write(const std::string& path, const Tensor& tensor, Storage stor
   require(tensor.defined() && tensor.contiguous(), "{}: a contiguous tensor was expected", path);
   write_group(parent(path));
   const Hdf5Quiet quiet;
-  std::vector<hsize_t> sizes;
-  for (int i = 0; i < tensor.shape().rank(); ++i) sizes.push_back(static_cast<hsize_t>(tensor.shape()[i]));
-  const Hdf5Handle space = space_of(sizes, *origin_, path);
-  const bool deflated = storage == Storage::deflated && tensor.shape().rank() > 0 && tensor.count() > 0;
+  const Hdf5Handle space = space_of(sizes_of(tensor.shape()), *origin_, path);
+  const bool deflated = storage == Storage::deflated && can_deflate(tensor.shape());
   const Hdf5Handle dataset = create_dataset(file_.id(), path, stored_type(tensor.dtype()), space.id(), *origin_,
-                                            deflated ? chunk_of(tensor) : std::vector<hsize_t>());
+                                            deflated ? chunk_of(tensor.dtype(), tensor.shape()) : std::vector<hsize_t>());
   if (tensor.count() == 0) return;
   hdf5_checked(H5Dwrite(dataset.id(), hdf5_memory_type(tensor.dtype()), H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.raw()), *origin_, "write",
                path);
+}
+
+Hdf5Rows Hdf5File::write_rows(const std::string& path, Dtype dtype, const Shape& shape, Storage storage) {
+  require(shape.rank() > 0, "{}: rows were expected", path);
+  write_group(parent(path));
+  const Hdf5Quiet quiet;
+  const Hdf5Handle space = space_of(sizes_of(shape), *origin_, path);
+  const std::vector<hsize_t> chunk = can_deflate(shape) ? chunk_of(dtype, shape) : sizes_of(shape);
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
+  Hdf5Rows rows(origin_, path, std::move(sizes), std::max<int64_t>(1, static_cast<int64_t>(chunk[0])));
+  rows.dataset_ = create_dataset(file_.id(), path, stored_type(dtype), space.id(), *origin_,
+                                 storage == Storage::deflated && can_deflate(shape) ? chunk : std::vector<hsize_t>());
+  rows.type_ = Hdf5Handle(hdf5_checked(H5Tcopy(hdf5_memory_type(dtype)), *origin_, "make", "a type"), H5Tclose);
+  return rows;
+}
+
+Hdf5Rows Hdf5File::write_text_rows(const std::string& path, int64_t count) {
+  write_group(parent(path));
+  const Hdf5Quiet quiet;
+  Hdf5Rows rows(origin_, path, {count}, 4096);
+  rows.type_ = string_type(*origin_);
+  rows.dataset_ = create_dataset(file_.id(), path, rows.type_.id(), space_of({static_cast<hsize_t>(count)}, *origin_, path).id(), *origin_);
+  return rows;
+}
+
+void Hdf5Rows::write(const void* data, int64_t rows) {
+  require(rows >= 0 && written_ + rows <= sizes_[0], "{}: {} rows of {} are written, {} more were given", path_, written_, sizes_[0], rows);
+  if (rows == 0) return;
+  const Hdf5Quiet quiet;
+  std::vector<hsize_t> start(sizes_.size()), count(sizes_.begin(), sizes_.end());
+  start[0] = static_cast<hsize_t>(written_);
+  count[0] = static_cast<hsize_t>(rows);
+  const Hdf5Handle in_memory = space_of(count, *origin_, path_);
+  const Hdf5Handle in_file(hdf5_checked(H5Dget_space(dataset_.id()), *origin_, "write", path_), H5Sclose);
+  hdf5_checked(H5Sselect_hyperslab(in_file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), *origin_, "write", path_);
+  hdf5_checked(H5Dwrite(dataset_.id(), type_.id(), in_memory.id(), in_file.id(), H5P_DEFAULT, data), *origin_, "write", path_);
+  written_ += rows;
+}
+
+void Hdf5Rows::append(const void* numbers, int64_t rows) { write(numbers, rows); }
+
+void Hdf5Rows::append(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  for (const std::string& text : texts) {
+    check_text(text, path_);
+    pointers.push_back(text.c_str());
+  }
+  write(pointers.data(), static_cast<int64_t>(texts.size()));
 }
 
 void Hdf5File::write_strings(const std::string& path, const std::vector<const char*>& texts, int64_t space) {

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`data convert` on data that is larger than what it may hold: memory does not grow with the texts, the contents are those of the file."""
+import os
+import random
+import resource
+import subprocess
+
+import h5py
+import numpy
+
+from support import BINARY, CONFIG, Workplace, check, finish
+
+BYTES = CONFIG.replace("type: whitespace", "type: byte").replace("max_length: 64", "max_length: 100000")
+MIB = 1 << 20
+
+
+def peak_of(work, *words):
+    """Runs the command and gives the most memory it held, in bytes."""
+    process = subprocess.Popen([BINARY, "--threads", "1", *words], cwd=work.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    messages = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    check(process.returncode == 0, f"{words}: exit {process.returncode} {messages}")
+    return usage.ru_maxrss * 1024
+
+
+def texts(rows, length):
+    draw = random.Random(rows)
+    letters = "abcdefgh \u00fc"
+    blocks = ["".join(draw.choice(letters) for _ in range(1000)) for _ in range(20)]
+    return ["".join(draw.choice(blocks) for _ in range(length // 1000)) + str(i) for i in range(rows)]
+
+
+def bounded_memory(work):
+    # 24 MiB of text are 96 MiB of tokens: neither may be held. What counts is the growth from small data to large, whatever the program itself takes.
+    work.write("bytes.yaml", BYTES)
+    peaks = {}
+    for name, rows in (("small", 12), ("large", 1200)):
+        all_texts = texts(rows, 20000)
+        work.write(name + ".tsv", "Source\tTarget\n" + "".join(f"{text}\t{i % 3}\n" for i, text in enumerate(all_texts)))
+        table = [f"data.train.path={name}.tsv", "data.valid.path=small.tsv", "data.test.path="]
+        peaks[name] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + ".h5", *table)
+        peaks[name + " compressed"] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + "-deflated.h5", "--compress", *table)
+        own = [f"data.{part}.path={name}.h5" for part in ("train", "valid")] + ["data.test.path="]
+        peaks[name + " again"] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + "-again.h5", *own)
+        for file in (name + ".h5", name + "-deflated.h5", name + "-again.h5"):
+            with h5py.File(work.file(file)) as h5:
+                train = h5["train"]
+                wanted = [text.encode() for text in all_texts]
+                check(bytes(train["input_ids"][:].astype("u1")) == b"".join(wanted), f"{file}: the tokens are not the bytes of the texts")
+                check(list(train["offsets"][:]) == [0, *numpy.cumsum([len(w) for w in wanted])], f"{file}: offsets")
+                check([h5["label_names"][label].decode() for label in train["labels"][:]] == [str(i % 3) for i in range(rows)], f"{file}: labels")
+                check([name.decode() for name in train["ids"][:]] == [str(i + 1) for i in range(rows)], f"{file}: ids")
+                check(len(h5["valid/labels"]) == 12 and train.attrs["num_examples"] == rows, f"{file}: parts")
+                check((train["input_ids"].chunks is not None) == ("deflated" in file), f"{file}: chunks {train['input_ids'].chunks}")
+    size = os.stat(work.file("large.tsv")).st_size
+    check(size > 24 * MIB, f"{size} bytes of text")
+    for kind, limit in (("", 12), (" compressed", 12), (" again", 32)):  # HDF5 is checked in pieces of 8 MiB, before and while it is read
+        growth = peaks["large" + kind] - peaks["small" + kind]
+        check(growth < limit * MIB, f"memory grows by {growth / MIB:.1f} MiB with {size / MIB:.0f} MiB of text{kind}: {peaks}")
+
+
+def same_as_before(work):
+    # Splits, skipped rows, unknown tokens, tags and targets go through the same pass: what is trained from the file is what is trained from the tables.
+    work.write("rows.csv", "text,label,weight,name\n" + "".join(f"{'a b c d'[: i % 7]},{i % 2},{i % 3 + 1},n{i}\n" for i in range(60)))
+    table = ["data.train.path=rows.csv", "data.valid.path=", "data.test.path=", "data.train.text=text", "data.train.label=label", "data.train.weight=weight",
+             "data.train.id=name", "data.split.valid=0.25", "data.empty=skip", "tokenizer.minimum_count=9"]
+    done = work.call("data", "convert", "config.yaml", "-o", "rows.h5", *table)
+    check(done.returncode == 0 and "empty samples left out" in done.stderr and "tokens unknown" in done.stderr, done.stderr)
+    done = work.call("train", "config.yaml", "-o", "from-tables", *table)
+    check(done.returncode == 0, done.stderr)
+    done = work.call("train", "config.yaml", "-o", "from-file", "data.train.path=rows.h5", "data.valid.path=rows.h5", "data.test.path=")
+    check(done.returncode == 0, done.stderr)
+    one, two = work.parameters("from-tables"), work.parameters("from-file")
+    check(one.keys() == two.keys() and all((one[n] == two[n]).all() for n in one), "training from the converted file differs")
+
+
+def full_disk(work):
+    # The file is written aside: a full disk leaves what was there.
+    with open(work.file("small.h5"), "rb") as source:
+        before = source.read()
+    for size in (0, 5000, 100000):
+        done = subprocess.run([BINARY, "data", "convert", "bytes.yaml", "-o", "small.h5", "data.train.path=small.tsv", "data.valid.path=", "data.test.path="],
+                              cwd=work.path, capture_output=True, text=True, check=False, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        check(done.returncode == 6 and done.stderr.count("error[6]") == 1 and "HDF5-DIAG" not in done.stderr, f"{size} bytes: exit {done.returncode} {done.stderr}")
+        with open(work.file("small.h5"), "rb") as source:
+            check(source.read() == before, f"{size} bytes: the file of before is spoiled")
+        check(not [f for f in os.listdir(work.path) if ".tmp-" in f], f"{size} bytes: left {os.listdir(work.path)}")
+    done = work.call("data", "convert", "bytes.yaml", "-o", "no/such/dir.h5", "data.train.path=small.tsv", "data.valid.path=", "data.test.path=")
+    check(done.returncode == 6 and "no/such" in done.stderr, f"exit {done.returncode} {done.stderr}")
+
+
+with Workplace() as work:
+    for part in (bounded_memory, same_as_before, full_disk):
+        part(work)
+finish(60)
