@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/core/error.h"
+#include "framework/core/log.h"
 #include "framework/io/content_hash.h"
 #include "framework/io/file_system.h"
 
@@ -23,13 +24,13 @@ void add_file(io::ContentHash& hash, const std::string& path) {
   io::OpenFile file(io::file_system(), path, O_RDONLY, 0, ExitCode::data);
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
-  if (error) fail(ExitCode::data, "cannot read {}: {}", path, error.message());
+  if (error) fail(ExitCode::data, "cannot read {}: {}", printable(path), error.message());
   hash.add(fmt::format("file {};", size));
   std::vector<char> buffer(piece);
   const bool whole = size <= whole_up_to;
   for (uint64_t i = 0; whole || i < pieces; ++i) {
     if (!whole && lseek(file.descriptor(), static_cast<off_t>(i * (size - piece) / (pieces - 1)), SEEK_SET) < 0)
-      fail(ExitCode::data, "cannot seek in {}", path);
+      fail(ExitCode::data, "cannot seek in {}", printable(path));
     const size_t bytes = file.read(buffer.data(), piece);
     hash.add({buffer.data(), bytes});
     if (whole && bytes < piece) return;

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "framework/core/error.h"
+#include "framework/core/log.h"
 #include "framework/core/random.h"
 #include "framework/io/file_system.h"
 
@@ -124,7 +125,8 @@ std::vector<Operator> operators_of(const ListopsSettings& settings) {
   std::vector<Operator> operators;
   for (const std::string& name : settings.operators) {
     const auto found = std::find(operator_names.begin(), operator_names.end(), name);
-    if (found == operator_names.end()) fail(ExitCode::usage, "listops has no operator '{}'; it knows MIN, MAX, MED and SM", name);
+    if (found == operator_names.end())
+      fail(ExitCode::usage, "listops has no operator '{}'; it knows MIN, MAX, MED and SM", printable(name));
     operators.push_back(static_cast<Operator>(found - operator_names.begin()));
   }
   return operators;
@@ -187,7 +189,7 @@ class PartFile {
   }
   void name() {
     if (io::file_system().rename(aside_.c_str(), path_.c_str()) != 0)
-      fail(ExitCode::resource, "cannot rename {} to {}", aside_.string(), path_.string());
+      fail(ExitCode::resource, "cannot rename {} to {}", printable(aside_.string()), printable(path_.string()));
     named_ = true;
   }
 
@@ -245,7 +247,7 @@ std::vector<ListopsSample> generate_listops(const ListopsSettings& settings) {
 void make_listops(const ListopsSettings& settings, const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) fail(ExitCode::resource, "cannot make the directory {}: {}", directory.string(), error.message());
+  if (error) fail(ExitCode::resource, "cannot make the directory {}: {}", printable(directory.string()), error.message());
   PartFile train(directory / "train.tsv"), valid(directory / "valid.tsv"), test(directory / "test.tsv");
   int64_t count = 0;
   each_tree(settings, [&](const std::vector<uint8_t>& tokens, int value) {

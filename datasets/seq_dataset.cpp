@@ -136,17 +136,27 @@ class SeqDataset : public data::Dataset {
       for (const int64_t example : train.examples) distinct.insert(train.data->label_texts()[static_cast<size_t>(example)]);
       description_.labels = sorted_labels({distinct.begin(), distinct.end()});
     } else {
-      description_.labels = numbered_labels(settings_.classes > 0 ? settings_.classes : largest_label(train) + 1);
+      description_.labels = numbered_labels(settings_.classes > 0 ? settings_.classes : checked_classes(train, largest_label(train) + 1));
     }
   }
 
   static int64_t largest_label(const Opened& o) {
-    int32_t largest = -1;
+    int64_t largest = -1;
     for (const int64_t example : o.examples)
-      if (!o.data->labels().empty()) largest = std::max(largest, o.data->labels()[static_cast<size_t>(example)]);
+  // Labels are made up for all numbers up to the largest, so that one may not be a stray value.
+  static int64_t checked_classes(const Opened& o, int64_t classes) {
+    constexpr int64_t most = int64_t{1} << 20;
+    if (classes > most)
+      fail(ExitCode::data,
+           "{}: the label {} without /label_names would make as many classes; at most {} are numbered: correct it, or give names",
+           printable(o.path), classes - 1, most);
+    return classes;
+  }
+
+      if (!o.data->labels().empty()) largest = std::max<int64_t>(largest, o.data->labels()[static_cast<size_t>(example)]);
     if (o.data->labels().empty() && o.data->label_texts().empty())
       o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
-        if (o.has(example)) largest = std::max(largest, *std::max_element(tags, tags + count));
+        if (o.has(example)) largest = std::max<int64_t>(largest, *std::max_element(tags, tags + count));
       });
     return largest;
   }

@@ -153,7 +153,7 @@ DataSettings DataSettings::read(Section root) {
   s.choice("missing", d.missing, {{"error", Missing::error}, {"zero_with_flag", Missing::zero_with_flag}},
            "numbers that are missing or not finite: an error, or 0 (the mean, where features are standardised) and 1 in a flag feature of "
            "their own");
-  s.count("classes", d.classes, config::at_least(0),
+  s.count("classes", d.classes, config::between(0, 1 << 20),
           "classification: above 0, labels must be whole numbers from 0 to classes - 1; 0: labels are words, found in the training part");
   s.field("ignored_tag", d.ignored_tag, "tagging: rows with this tag are not learned");
   read_class_weights(s, d);

@@ -91,15 +91,15 @@ void add_config(CLI::App& app, Command& command) {
     return verb;
   };
   add("check", "Read a config as `train` would, without touching data; exit 2 with every fault, or 0", check)
-      ->add_option("words", options->words, "CONFIG, then overrides key.path=value")
+      ->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")
       ->required();
   add("show", "Print every key with its value and where that comes from", show)
-      ->add_option("words", options->words, "CONFIG, then overrides key.path=value")
+      ->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")
       ->required();
   CLI::App* verb =
       add("explain", "The reference of all keys, or of one key or section; with --config, where its value comes from", explain);
-  verb->add_option("key", options->key, "A key or section, such as optim.lr");
-  verb->add_option("words", options->words, "With --config: overrides key.path=value");
+  verb->add_option("KEY", options->key, "A key or section, such as optim.lr");
+  verb->add_option("OVERRIDES", options->words, "With --config: overrides key.path=value");
   verb->add_option("--config", options->config, "Explain the value of the key in this config");
 }
 

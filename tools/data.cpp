@@ -91,19 +91,19 @@ void add_data(CLI::App& app, Command& command) {
     return verb;
   };
   CLI::App* verb = add("make", "Generate a synthetic data set: train.tsv, valid.tsv and test.tsv", make);
-  verb->add_option("generator", options->generator, "listops")->required()->check(CLI::IsMember({"listops"}));
-  verb->add_option("words", options->words, "CONFIG with the generator's keys, if any; then overrides key=value");
+  verb->add_option("GENERATOR", options->generator, "listops")->required()->check(CLI::IsMember({"listops"}));
+  verb->add_option("CONFIG", options->words, "A file with the generator's keys, if any; then overrides key=value");
   verb->add_option("-o,--output", options->output, "The directory to write");
   verb->add_flag("--keys", options->keys, "Print the generator's keys instead");
   verb = add("convert", "Write the data of a config as one packed HDF5 file", convert);
-  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
   verb->add_option("-o,--output", options->output, "The file to write; one that stands there is replaced");
   verb->add_flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
   verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
-  verb->add_option("file", options->file, "A csv, tsv, jsonl or HDF5 file")->required();
+  verb->add_option("FILE", options->file, "A csv, tsv, jsonl or HDF5 file")->required();
   verb->add_flag("--json", options->json, "As one JSON object");
   verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
-  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
   verb->add_option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them")
       ->check(CLI::Range(0, 1 << 20));
 }

@@ -25,7 +25,7 @@ struct Options {
 data::Part part_of(const std::string& word) {
   for (const data::Part p : {data::Part::train, data::Part::valid, data::Part::test})
     if (data::name_of(p) == word) return p;
-  fail(ExitCode::usage, "--split {}: is none of train, valid, test", word);
+  fail(ExitCode::usage, "--split {}: is none of train, valid, test", printable(word));
 }
 
 // "running statistics of 6750 batches", or nothing for a model without BatchNorm.
@@ -145,7 +145,7 @@ ExitCode evaluate(Command& command, const Options& o) {
   const int64_t batches =
       o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
   const std::string statistics = statistics_text(*t.model, o.batchnorm, batches);
-  command.log.info("{}: {} weights of step {}{}", t.file.string(), t.weights, train::step_of(t.checkpoint),
+  command.log.info("{}: {} weights of step {}{}", printable(t.file.string()), t.weights, train::step_of(t.checkpoint),
                    statistics.empty() ? "" : "; BatchNorm: " + statistics);
   if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
@@ -170,8 +170,8 @@ ExitCode evaluate(Command& command, const Options& o) {
 void add_eval(CLI::App& app, Command& command) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("eval", "Metrics of a trained model on a part of its data");
-  sub->add_option("run", o->run, "RUN (its best checkpoint, or the last) or a checkpoint file")->required();
-  sub->add_option("overrides", o->overrides, "key.path=value, for example data.test.path=new.tsv");
+  sub->add_option("RUN", o->run, "A run (its best checkpoint, or the last) or a checkpoint file")->required();
+  sub->add_option("OVERRIDES", o->overrides, "key.path=value, for example data.test.path=new.tsv");
   sub->add_option("--split", o->split, "train, valid or test")->check(CLI::IsMember({"train", "valid", "test"}));
   sub->add_option("--batchnorm", o->batchnorm,
                   "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")

@@ -36,9 +36,9 @@ std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Descripti
 std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {
   if (train::is_run_directory(run_or_file))
     return train::CheckpointStore(std::filesystem::path(run_or_file) / "checkpoints").best_or_last(log);
-  if (!std::filesystem::exists(run_or_file)) fail(ExitCode::checkpoint, "{}: no such run or checkpoint", run_or_file);
+  if (!std::filesystem::exists(run_or_file)) fail(ExitCode::checkpoint, "{}: no such run or checkpoint", printable(run_or_file));
   if (std::filesystem::is_directory(run_or_file))
-    fail(ExitCode::checkpoint, "{}: is not a run directory (it has no checkpoints/)", run_or_file);
+    fail(ExitCode::checkpoint, "{}: is not a run directory (it has no checkpoints/)", printable(run_or_file));
   return run_or_file;
 }
 
@@ -48,7 +48,7 @@ Trained load_trained(const std::string& run_or_file, const std::string& weights,
   t.checkpoint = io::read_checkpoint(t.file);
   const auto config = t.checkpoint.texts.find("/config/resolved_yaml");
   if (config == t.checkpoint.texts.end())
-    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", t.file.string());
+    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", printable(t.file.string()));
   config::Document document = config::Document::from_text(config->second, t.file.string() + ":/config/resolved_yaml", overrides);
   t.experiment = read_experiment(document, log);
   t.description = train::description_of(t.checkpoint, t.file.string());

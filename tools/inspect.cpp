@@ -58,7 +58,7 @@ ExitCode inspect(Command& command, const Options& options) {
 void add_inspect(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("inspect", "Print what is in a checkpoint or data file");
-  sub->add_option("file", options->file,
+  sub->add_option("FILE", options->file,
                   "A checkpoint, a RUN (its best checkpoint, or the last), an HDF5 file, or a csv, tsv or jsonl table")
       ->required();
   sub->add_flag("--json", options->json, "As one JSON object");

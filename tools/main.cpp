@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <sstream>
 
+#include "framework/config/fault.h"
 #include "framework/core/suggest.h"
 #include "tools/command.h"
+#include "tools/standard_output.h"
 #include "tools/versions.h"
 
 namespace tapeformer::tools {
@@ -65,17 +68,19 @@ void check_verb(const CLI::App& app, int argc, char** argv) {
     if (word.starts_with("-")) continue;
     if (std::find(verbs.begin(), verbs.end(), word) != verbs.end()) return;
     const std::string near = nearest(word, verbs);
-    fail(ExitCode::usage, "unknown command '{}'{}; `tapeformer --help` lists them", word,
+    fail(ExitCode::usage, "unknown command '{}'{}; `tapeformer --help` lists them", printable(word),
          near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
   }
 }
 
-int report(ExitCode code, const std::string& message) {
-  // A config's report is complete as it stands.
-  const bool whole = message.ends_with("nothing was started.") || message.ends_with("nothing was started.\n");
-  if (whole) std::fprintf(stderr, "%s%s", message.c_str(), message.ends_with("\n") ? "" : "\n");
-  else std::fprintf(stderr, "error[%d]: %s\n", static_cast<int>(code), message.c_str());
-  return static_cast<int>(code);
+int report(const Error& error) {
+  std::fprintf(stderr, "error[%d]: %s\n", static_cast<int>(error.code()), printable_lines(error.what()).c_str());
+  return static_cast<int>(error.code());
+}
+
+int report(const config::ReportError& error) {
+  std::fprintf(stderr, "%s\n", printable_lines(error.what()).c_str());
+  return static_cast<int>(error.code());
 }
 
 // A closed standard stream would give its number to the next file that is opened, and messages would be written into that.
@@ -98,10 +103,12 @@ int run(int argc, char** argv) {
     check_verb(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);  // help and version
+    std::ostringstream text;  // help and version
+    app.exit(e, text, text);
+    return static_cast<int>(print_result(text.str()));
   } catch (const CLI::ParseError& e) {
-    return report(ExitCode::usage, fmt::format("{}; `tapeformer {}--help` says more", e.what(),
-                                               argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : ""));
+    return report(Error(ExitCode::usage, fmt::format("{}; `tapeformer {}--help` says more", e.what(),
+                                                     argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "")));
   }
   return static_cast<int>(command.action());
 }
@@ -135,8 +142,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tools::run(argc, argv);
+  } catch (const config::ReportError& e) {
+    return tools::report(e);
   } catch (const std::exception& e) {
-    const Error error = tools::as_error(e);
-    return tools::report(error.code(), error.what());
+    return tools::report(tools::as_error(e));
   }
 }

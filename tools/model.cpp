@@ -150,7 +150,7 @@ void add_model(CLI::App& app, Command& command) {
   sub->require_subcommand(1);
   CLI::App* verb = sub->add_subcommand("summary", "Parameters, arithmetic and memory of a training step, without reading data");
   const auto size = CLI::Range(int64_t{1}, int64_t{1} << 30);
-  verb->add_option("words", options->words, "CONFIG, then overrides key.path=value")->required();
+  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
   verb->add_option("--batch", options->batch, "Sequences of a step; train.batch_size unless given")->check(CLI::Range(1, 1 << 24));
   verb->add_option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128")->check(CLI::Range(1, 1 << 24));
   verb->add_option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")

@@ -84,6 +84,7 @@ void report(Log& log, const Predictor& predictor, const SampleInput& input, cons
             const data::Description& d) {
   log.info("{} samples predicted{}", predictor.count(),
            input.skipped() > 0 ? fmt::format(", {} empty ones left out", input.skipped()) : "");
+  if (const std::string note = input.note(); !note.empty()) log.info("{}", note);
   if (encoder.tokens_unknown() > 0)
     log.info("{} of {} tokens unknown ({:.3g} %)", encoder.tokens_unknown(), encoder.tokens_seen(),
              100.0 * static_cast<double>(encoder.tokens_unknown()) / static_cast<double>(encoder.tokens_seen()));
@@ -110,8 +111,8 @@ ExitCode predict(Command& command, Options& options) {
 void add_predict(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("predict", "Predict new samples with a run or checkpoint; results on standard output");
-  sub->add_option("model", options->model, "RUN (its best checkpoint, or the last) or CHECKPOINT")->required();
-  sub->add_option("file", options->input.file, "FILE, or - for standard input (the default): one sample a line");
+  sub->add_option("RUN", options->model, "A run (its best checkpoint, or the last) or a checkpoint file")->required();
+  sub->add_option("FILE", options->input.file, "What to predict, or - for standard input (the default): one sample a line");
   sub->add_option("--input", options->input_kind, "text, csv, tsv, jsonl; by the file's ending unless given, text from standard input")
       ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
   sub->add_option("--format", options->output.format, "Of the results: csv, tsv, jsonl")->check(CLI::IsMember({"csv", "tsv", "jsonl"}));

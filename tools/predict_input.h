@@ -33,6 +33,8 @@ class SampleInput {
   // False when the next sample would have to be waited for.
   virtual bool ready() = 0;
   int64_t skipped() const { return skipped_; }
+  // What is to be said when all is predicted; empty: nothing.
+  virtual std::string note() const { return {}; }
 
  protected:
   int64_t skipped_ = 0;

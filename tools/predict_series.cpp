@@ -24,6 +24,8 @@ struct Series {
   std::vector<Row> rows;
 };
 
+std::string left_over_text(size_t rows) { return rows == 0 ? "" : fmt::format("{} rows at the ends fill no whole window", rows); }
+
 // Rows [first, first + length) of a series are a sample.
 struct Stretch {
   size_t series;
@@ -37,7 +39,6 @@ class SeriesInput : public SampleInput {
       : windows_(data.window.length > 0), encoder_(encoder) {
     read(settings, input_source(settings, data), description, log);
     for (size_t i = 0; i < series_.size(); ++i) cut(i, data.window);
-    if (left_over_ > 0) log.info("{} rows at the ends fill no whole window", left_over_);
   }
 
   bool next(InputSample& out) override {
@@ -57,6 +58,7 @@ class SeriesInput : public SampleInput {
     return false;
   }
   bool ready() override { return true; }
+  std::string note() const override { return left_over_text(left_over_); }
 
  private:
   void read(const InputSettings& settings, datasets::Source source, const data::Description& description, Log& log) {
@@ -120,7 +122,7 @@ class SeriesInput : public SampleInput {
 class ArrayInput : public SampleInput {
  public:
   ArrayInput(const InputSettings& settings, const datasets::DataSettings& data, data::SampleEncoder& encoder, Log& log)
-      : source_(input_source(settings, data)), window_(data.window), encoder_(encoder) {
+      : source_(input_source(settings, data)), window_(data.window), encoder_(encoder), log_(log) {
     if (settings.kind != InputKind::jsonl)
       fail(ExitCode::usage, "the model was trained on sequences in the arrays of JSONL; give such a file and say --input jsonl");
     table_ = datasets::Table::open(source_, datasets::Format::jsonl);
@@ -146,6 +148,7 @@ class ArrayInput : public SampleInput {
     }
   }
   bool ready() override { return first_ < ends_ || table_->ready(); }
+  std::string note() const override { return left_over_text(left_over_); }
 
  private:
   bool read() {
@@ -157,15 +160,28 @@ class ArrayInput : public SampleInput {
     rows_ = static_cast<int64_t>(values_.size()) / encoder_.raw_features();
     first_ = 0;
     ends_ = window_.length == 0 ? 1 : rows_ - window_.length + 1;
+    if (window_.length > 0) count_left_over();
     return true;
+  }
+
+  // A line that is too short for a window has no prediction: who waits for one should know.
+  void count_left_over() {
+    if (rows_ < window_.length && !warned_) {
+      log_.warn("{}: {} rows, fewer than a window of {}: nothing is predicted for such lines", table_->where(column_), rows_,
+                window_.length);
+      warned_ = true;
+    }
+    left_over_ += static_cast<size_t>(ends_ > 0 ? rows_ - (ends_ - 1) / window_.hop * window_.hop - window_.length : rows_);
   }
 
   datasets::Source source_;
   datasets::Window window_;
   data::SampleEncoder& encoder_;
+  Log& log_;
   std::unique_ptr<datasets::Table> table_;
   size_t column_ = 0, id_ = 0;
-  bool named_ = false;
+  bool named_ = false, warned_ = false;
+  size_t left_over_ = 0;
   std::vector<double> values_;               // of the present line
   int64_t rows_ = 0, first_ = 0, ends_ = 0;  // samples begin at first_, below ends_
 };

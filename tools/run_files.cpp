@@ -13,15 +13,17 @@
 #include "framework/train/build_commit.h"
 
 namespace tapeformer::tools {
-namespace {
+namespace {}  // namespace
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,") == std::string::npos)
     return word;
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
+
+namespace {
 
 // Keys that may change when a run goes on; the results of the updates already planned do not depend on them.
 bool may_change(const std::string& key) {
@@ -66,8 +68,8 @@ int64_t parameters_of(train::Trainer& trainer) {
 RunStatus::RunStatus(const train::RunDirectory& run, const std::vector<std::string>& arguments, const train::Trainer& trainer)
     : run_(run), arguments_(arguments), trainer_(trainer), started_(utc_now()) {
   std::string line;
-  for (const std::string& a : arguments_) line += quoted(a) + " ";
-  run_.append("command.txt", line + "\n# go on: tapeformer train --resume " + quoted(run_.path().string()) + "\n");
+  for (const std::string& a : arguments_) line += shell_quoted(a) + " ";
+  run_.append("command.txt", line + "\n# go on: tapeformer train --resume " + shell_quoted(run_.path().string()) + "\n");
   write("running", ExitCode::done, "");
 }
 
@@ -104,7 +106,7 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
                            Log& log) {
   const auto config = checkpoint.texts.find("/config/resolved_yaml");
   if (config == checkpoint.texts.end())
-    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", file.string());
+    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", printable(file.string()));
   const std::string name = file.string() + ":/config/resolved_yaml";
   config::Document before = config::Document::from_text(config->second, name, {});
   Log silent(LogLevel::off);
@@ -122,7 +124,7 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
   if (!refused.empty())
     fail(ExitCode::checkpoint,
          "{}: a run goes on with its own config; what differs:\n  {}\n  start a new run from its weights with --init-from {}",
-         file.string(), fmt::join(refused, "\n  "), file.string());
+         printable(file.string()), fmt::join(refused, "\n  "), printable(file.string()));
   return out;
 }
 

@@ -47,6 +47,9 @@ class RunStatus {
   std::string started_;
 };
 
+// A word as a shell takes it.
+std::string shell_quoted(const std::string& word);
+
 struct Resumption {
   config::Document document;
   Experiment before, experiment;  // as the checkpoint has it, and with the overrides

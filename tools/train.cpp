@@ -30,7 +30,8 @@ std::optional<std::chrono::steady_clock::time_point> deadline_of(const std::stri
   if (text.empty()) return std::nullopt;
   train::Duration d;
   const auto wrong = train::parse_duration(text, d);
-  if (wrong || !d.seconds) fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 2h", text, wrong.value_or("is not a time"));
+  if (wrong || !d.seconds)
+    fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 2h", printable(text), wrong.value_or("is not a time"));
   return std::chrono::steady_clock::now() +
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*d.seconds));
 }
@@ -112,9 +113,9 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
   const data::Description there = train::description_of(other, file.string());
   if (options.init_only.empty() && (there.tokenizer_json != here.tokenizer_json || there.labels != here.labels))
     fail(ExitCode::checkpoint, "{}: was trained with another {}; take the layers that do not depend on it with --init-only 'encoder.*'",
-         file.string(), there.labels != here.labels ? "set of labels" : "vocabulary");
+         printable(file.string()), there.labels != here.labels ? "set of labels" : "vocabulary");
   const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
-  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", file.string(), counts.taken, counts.left_in_file,
+  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", printable(file.string()), counts.taken, counts.left_in_file,
            counts.left_as_initialised);
 }
 
@@ -178,8 +179,8 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
     const ExitCode code = trainer.run();
     status.finish(code);
     command.log.info("{} at step {}; {}", code == ExitCode::done ? "finished" : "stopped and saved", trainer.state().step,
-                     code == ExitCode::done ? "evaluate: tapeformer eval " + run.path().string()
-                                            : "go on: tapeformer train --resume " + run.path().string());
+                     code == ExitCode::done ? "evaluate: tapeformer eval " + shell_quoted(run.path().string())
+                                            : "go on: tapeformer train --resume " + shell_quoted(run.path().string()));
     return code;
   } catch (const std::exception& e) {
     const Error error = as_error(e);
@@ -210,10 +211,11 @@ std::filesystem::path chosen_checkpoint(train::RunDirectory& run, const std::str
   if (from == "last") return run.checkpoints().last(log);
   if (from == "best") return run.checkpoints().best_or_last(log);
   const std::filesystem::path file = from;
-  if (!std::filesystem::exists(file)) fail(ExitCode::checkpoint, "{}: no such checkpoint", from);
+  if (!std::filesystem::exists(file)) fail(ExitCode::checkpoint, "{}: no such checkpoint", printable(from));
   const auto folder = std::filesystem::canonical(file).parent_path(), own = std::filesystem::canonical(run.path()) / "checkpoints";
   if (folder != own && folder != own / "superseded")
-    fail(ExitCode::checkpoint, "{}: is no checkpoint of {}; a new run can start from it with --init-from", from, run.path().string());
+    fail(ExitCode::checkpoint, "{}: is no checkpoint of {}; a new run can start from it with --init-from", printable(from),
+         printable(run.path().string()));
   return file;
 }
 
@@ -239,7 +241,7 @@ ExitCode resume(Command& command, Options& options) {
 void add_train(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("train", "Train a model from a config, or go on with a run");
-  sub->add_option("words", options->words, "CONFIG, then overrides key.path=value (with --resume: overrides only)");
+  sub->add_option("CONFIG", options->words, "A config file, then overrides key.path=value; with --resume the overrides alone");
   sub->add_option("-o,--output", options->output, "Directory of the new run");
   sub->add_option("--resume", options->resume, "Go on with the run in this directory; its config is in it");
   sub->add_option("--from", options->from, "With --resume: last, best or a checkpoint file")->needs("--resume");

@@ -4,12 +4,11 @@
 
 #include "framework/config/merge.h"
 #include "framework/config/state.h"
-#include "framework/core/error.h"
 
 namespace tapeformer::config {
 namespace {
 
-[[noreturn]] void throw_report(const Report& report) { throw Error(ExitCode::usage, report.text()); }
+[[noreturn]] void throw_report(const Report& report) { throw ReportError(report.text()); }
 
 // Syntax faults end here, since every key would look missing; faults of single keys wait for finish().
 void complete(DocumentState& state, std::optional<Node> tree, const std::string& name, const std::vector<std::string>& overrides) {

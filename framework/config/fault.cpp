@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "framework/config/print.h"
+#include "framework/core/log.h"
 
 namespace tapeformer::config {
 namespace {
@@ -44,7 +45,7 @@ std::string excerpt(const Place& place) {
 std::string text_of(const Fault& fault) {
   const char* kind = fault.kind == Fault::Kind::error ? "error" : "warning";
   const Place& place = fault.place;
-  std::string text = place.source ? escaped(place.source->name) : "config";
+  std::string text = place.source ? printable(place.source->name) : "config";
   if (place.line > 0 && !place.source->command_line) {
     const std::string_view before = line_of(*place.source, place.line).substr(0, static_cast<size_t>(place.column - 1));
     text += fmt::format(":{}:{}: {}: {}\n{}", place.line, characters(before) + 1, kind, fault.message, excerpt(place));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/config/source.h"
+#include "framework/core/error.h"
 
 namespace tapeformer::config {
 
@@ -13,6 +14,12 @@ struct Fault {
   Kind kind = Kind::error;
   Place place;
   std::string message, hint;
+};
+
+// What a faulty config ends with: its text is the whole report, complete as it stands.
+class ReportError : public Error {
+ public:
+  explicit ReportError(const std::string& report) : Error(ExitCode::usage, report) {}
 };
 
 class Report {

@@ -8,6 +8,7 @@
 
 #include "framework/config/parse.h"
 #include "framework/config/print.h"
+#include "framework/core/log.h"
 
 namespace tapeformer::config {
 
@@ -57,13 +58,13 @@ std::optional<Node> BaseLoader::load_file(const std::filesystem::path& file, con
   std::string why;
   if (!read_bytes(file, bytes, why)) {
     report_.error(place,
-                  asked != nullptr ? fmt::format("can't read the base '{}': {}", escaped(file.string()), why) : "can't read it: " + why);
+                  asked != nullptr ? fmt::format("can't read the base '{}': {}", printable(file.string()), why) : "can't read it: " + why);
     return {};
   }
   std::error_code ignored;
   const std::filesystem::path real = std::filesystem::weakly_canonical(file, ignored);
   if (std::find(open_.begin(), open_.end(), real) != open_.end()) {
-    report_.error(place, fmt::format("'{}' is a base of itself", escaped(file.string())),
+    report_.error(place, fmt::format("'{}' is a base of itself", printable(file.string())),
                   "remove one of the 'base:' lines that lead around");
     return {};
   }

@@ -7,6 +7,7 @@
 
 #include "framework/config/print.h"
 #include "framework/config/scalar.h"
+#include "framework/core/log.h"
 
 namespace tapeformer::config {
 
@@ -40,7 +41,7 @@ std::string found(const Node& node) {
 }
 
 std::string flow_text(const Node& node) {
-  if (node.kind == Node::Kind::scalar) return node.plain ? escaped(node.text) : yaml_text(node.text);
+  if (node.kind == Node::Kind::scalar) return node.plain ? printable(node.text) : yaml_text(node.text);
   std::string text;
   for (const Entry& e : node.entries) text += (text.empty() ? "" : ", ") + yaml_text(e.key) + ": " + flow_text(e.value);
   for (const Node& item : node.items) text += (text.empty() ? "" : ", ") + flow_text(item);

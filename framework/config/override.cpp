@@ -9,6 +9,7 @@
 #include "framework/config/merge.h"
 #include "framework/config/parse.h"
 #include "framework/config/print.h"
+#include "framework/core/log.h"
 #include "framework/core/suggest.h"
 
 namespace tapeformer::config {
@@ -16,7 +17,7 @@ namespace {
 
 SourcePtr source_of(const std::string& name, std::string text) {
   const int order = std::numeric_limits<int>::max();
-  return std::make_shared<const Source>(Source{"command line: '" + escaped(name) + "'", std::move(text), {}, order, true});
+  return std::make_shared<const Source>(Source{"command line: '" + printable(name) + "'", std::move(text), {}, order, true});
 }
 
 // The words between the dots; none when one is empty or there are too many.
@@ -41,8 +42,8 @@ void remove(Node& root, const std::string& path, const Place& place, Report& rep
       std::vector<std::string> known;
       for (const Entry& e : at->entries) known.push_back(e.key);
       const std::string near = nearest(words[i], known);
-      return report.error(place, fmt::format("nothing to remove: '{}' is not given in the config", escaped(path)),
-                          near.empty() ? std::string() : fmt::format("did you mean '~{}'?", escaped(above + near)));
+      return report.error(place, fmt::format("nothing to remove: '{}' is not given in the config", printable(path)),
+                          near.empty() ? std::string() : fmt::format("did you mean '~{}'?", printable(above + near)));
     }
     if (i + 1 < words.size()) {
       at = &entry->value;
@@ -65,7 +66,7 @@ void set(Node& root, const std::string& path, Node value, const Place& place, Re
     const Entry* entry = at->find(words[i]);
     above += (above.empty() ? "" : ".") + words[i];
     if (entry != nullptr && entry->value.kind != Node::Kind::map && !entry->value.is_empty())
-      return report.error(place, fmt::format("'{}' is no section: it holds {}", escaped(above), shortened(flow_text(entry->value))));
+      return report.error(place, fmt::format("'{}' is no section: it holds {}", printable(above), shortened(flow_text(entry->value))));
     at = entry != nullptr ? &entry->value : nullptr;
   }
   for (auto word = words.rbegin(); word != words.rend(); ++word) {

@@ -17,6 +17,7 @@
 #include "framework/config/coverage.h"
 #include "framework/config/precheck.h"
 #include "framework/config/print.h"
+#include "framework/core/log.h"
 
 namespace tapeformer::config {
 namespace {
@@ -259,7 +260,7 @@ void report_syntax(const SourcePtr& source, const YAML::Exception& e, Report& re
   }
   for (const Wording& w : wordings)
     if (e.msg == w.theirs) return report.error(place, w.ours, w.hint);
-  report.error(place, "not valid YAML: " + escaped(e.msg));
+  report.error(place, "not valid YAML: " + printable(e.msg));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "framework/core/log.h"
+
 namespace tapeformer::config {
 namespace {
 
@@ -67,31 +69,15 @@ std::string yaml_text(std::string_view value) {
     if (c == '"' || c == '\\') text.push_back('\\');
     text.push_back(c);
   }
-  return fmt::format("\"{}\"", escaped(text));
-}
-
-std::string escaped(std::string_view text) {
-  std::string safe;
-  safe.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;  // U+0080 to U+009F
-    if (c == '\n') safe += "\\n";
-    else if (c == '\t') safe += "\\t";
-    else if (c == '\r') safe += "\\r";
-    else if (c < 0x20 || c == 0x7F) safe += fmt::format("\\x{:02x}", c);
-    else if (c1) safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
-    else safe += text[i];
-  }
-  return safe;
+  return fmt::format("\"{}\"", printable(text));
 }
 
 std::string shortened(std::string_view text) {
   constexpr size_t longest = 60;
-  if (text.size() <= longest) return escaped(text);
+  if (text.size() <= longest) return printable(text);
   size_t end = longest;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return escaped(text.substr(0, end)) + "…";
+  return printable(text.substr(0, end)) + "…";
 }
 
 std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", shortened(text)); }

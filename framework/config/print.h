@@ -26,9 +26,7 @@ std::string yaml_list(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
-// Control characters as \n or \x1b, so that nothing from a file can steer a terminal.
-std::string escaped(std::string_view text);
-// The same, cut to what fits a message.
+// Control characters escaped, cut to what fits a message.
 std::string shortened(std::string_view text);
 std::string in_quotes(std::string_view text);
 // "a, b, c, …" with at most `most` names.

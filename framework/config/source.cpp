@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "framework/config/print.h"
+#include "framework/core/log.h"
 
 namespace tapeformer::config {
 
@@ -45,8 +46,8 @@ std::string normalised(std::string_view bytes) {
 std::string origin(const Place& place) {
   if (!place.source) return "default";
   if (place.source->command_line) return "command line";
-  if (place.line == 0) return escaped(place.source->name);
-  return fmt::format("{}:{}", escaped(place.source->name), place.line);
+  if (place.line == 0) return printable(place.source->name);
+  return fmt::format("{}:{}", printable(place.source->name), place.line);
 }
 
 std::string_view line_of(const Source& source, int line) {

@@ -7,6 +7,7 @@
 #include "framework/config/print.h"
 #include "framework/config/state.h"
 #include "framework/core/error.h"
+#include "framework/core/log.h"
 #include "framework/core/suggest.h"
 
 namespace tapeformer::config {
@@ -59,14 +60,14 @@ bool path_exists(const SectionState& section, std::string_view path) {
 std::string where_known(const SectionState& root, const std::string& key) {
   std::vector<std::string> paths;
   sections_with(root, key, paths);
-  return paths.empty() ? std::string() : fmt::format("'{}' is a key of {}", escaped(key), joined(paths, 3));
+  return paths.empty() ? std::string() : fmt::format("'{}' is a key of {}", printable(key), joined(paths, 3));
 }
 
 std::string hint_for(const SectionState& section, const SectionState& root, const std::string& key) {
   const std::vector<std::string> known = known_in(section);
   if (key.find('.') != std::string::npos && path_exists(section, key))
     return fmt::format("dotted keys are for the command line: here write '{}:' and the rest below it",
-                       escaped(key.substr(0, key.find('.'))));
+                       printable(key.substr(0, key.find('.'))));
   std::string hint = nearest(unified(key), known);
   if (!hint.empty()) hint = fmt::format("did you mean '{}'?", hint);
   std::string elsewhere = where_known(root, key);

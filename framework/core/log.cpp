@@ -5,18 +5,30 @@
 
 namespace tapeformer {
 
-std::string printable(std::string_view text) {
+namespace {
+
+// `kept`: control characters that stay.
+std::string escaped(std::string_view text, std::string_view kept) {
   std::string out;
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u == '\n') out += "\\n";
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto u = static_cast<unsigned char>(text[i]);
+    const bool c1 = u == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;  // U+0080 to U+009F
+    if (kept.find(text[i]) != std::string_view::npos) out += text[i];
+    else if (u == '\n') out += "\\n";
     else if (u == '\r') out += "\\r";
     else if (u == '\t') out += "\\t";
     else if (u < 0x20 || u == 0x7f) out += fmt::format("\\x{:02x}", u);
-    else out += c;
+    else if (c1) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    else out += text[i];
   }
   return out;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped(text, {}); }
+std::string printable_lines(std::string_view text) { return escaped(text, "\n\t"); }
 
 Log::Log(LogLevel level)
     : level_(level), sink_([](LogLevel l, std::string_view line) {
@@ -24,7 +36,9 @@ Log::Log(LogLevel level)
         std::fprintf(stderr, "%s%.*s\n", mark, static_cast<int>(line.size()), line.data());
       }) {}
 
-void Log::write(LogLevel level, std::string_view line) {
+// Whatever a message quotes cannot drive a terminal, also where nobody thought of it.
+void Log::write(LogLevel level, std::string_view text) {
+  const std::string line = printable_lines(text);
   if (level >= level_ && sink_) sink_(level, line);
   if (level >= LogLevel::info && file_sink_) file_sink_(level, line);
 }

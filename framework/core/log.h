@@ -14,6 +14,8 @@ enum class LogLevel { trace, debug, info, warn, error, off };
 
 // Escapes control characters, so that text from data cannot drive a terminal or break a log line.
 std::string printable(std::string_view text);
+// The same for a message, whose line breaks and tabs stay.
+std::string printable_lines(std::string_view text);
 
 class Log {
  public:

@@ -22,11 +22,11 @@ size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  if (word.size() > 64) return {};
+  if (word.size() < 2 || word.size() > 64) return {};
   std::string best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& k : known) {
-    if (k.size() > 64) continue;
+    if (k.size() < 2 || k.size() > 64) continue;
     const size_t n = distance(word, k);
     if (n < best_distance) {
       best_distance = n;

@@ -6,6 +6,7 @@
 #include <vector>
 
 namespace tapeformer {
-// Empty when nothing is near (Damerau-Levenshtein distance at most a third of the length, at least 1).
+// Empty when nothing is near (Damerau-Levenshtein distance at most a third of the length, at least 1), and for single
+// characters, of which each is as near as any other.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 }  // namespace tapeformer

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "framework/core/host.h"
+#include "framework/core/log.h"
 #include "framework/core/version.h"
 #include "framework/data/description_json.h"
 #include "framework/train/build_commit.h"
@@ -33,7 +34,8 @@ T attribute_or(const io::Checkpoint& file, const std::string& path, const char* 
 template <class T>
 T attribute(const io::Checkpoint& file, const std::string& name, const std::string& path, const char* key) {
   if (const T* value = find_attribute<T>(file, path, key)) return *value;
-  fail(ExitCode::checkpoint, "{}: the attribute '{}' of {} is missing; the file was written by something else", name, key, path);
+  fail(ExitCode::checkpoint, "{}: the attribute '{}' of {} is missing; the file was written by something else", printable(name), key,
+       printable(path));
 }
 
 // What differs between the tensors a run has and those a file holds below `group`.
@@ -76,7 +78,7 @@ struct Copy {
 void refuse(const std::string& file, const std::vector<std::string>& differences) {
   if (differences.empty()) return;
   const size_t shown = std::min<size_t>(differences.size(), 20);
-  fail(ExitCode::checkpoint, "{}: does not fit the model, {} difference{}:\n  {}{}", file, differences.size(),
+  fail(ExitCode::checkpoint, "{}: does not fit the model, {} difference{}:\n  {}{}", printable(file), differences.size(),
        differences.size() == 1 ? "" : "s", fmt::join(differences.begin(), differences.begin() + static_cast<std::ptrdiff_t>(shown), "\n  "),
        differences.size() > shown ? fmt::format("\n  and {} more", differences.size() - shown) : "");
 }
@@ -223,7 +225,7 @@ bool has_averages(const io::Checkpoint& c) {
 
 void restore_model(const io::Checkpoint& c, const std::string& file, nn::ModelState& model, Weights weights) {
   if (weights == Weights::averaged && !has_averages(c))
-    fail(ExitCode::checkpoint, "{}: holds no averaged weights; use --weights raw, or train with averaging.decay", file);
+    fail(ExitCode::checkpoint, "{}: holds no averaged weights; use --weights raw, or train with averaging.decay", printable(file));
   // The feature statistics belong to the data description, not to the model.
   io::Checkpoint shown = c;
   shown.tensors.erase("/buffers/standardize.mean");
@@ -262,7 +264,8 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
     if (pattern.empty()) differences.push_back(fmt::format("only in the file: {} {}", name, tensor.shape().text()));
   }
   refuse(file, differences);
-  if (copies.empty()) fail(ExitCode::checkpoint, "{}: nothing matches '{}'; `tapeformer inspect` lists the names", file, pattern);
+  if (copies.empty())
+    fail(ExitCode::checkpoint, "{}: nothing matches '{}'; `tapeformer inspect` lists the names", printable(file), printable(pattern));
   for (const Copy& copy : copies) copy.to.copy_from(*copy.from);
   counts.taken = static_cast<int64_t>(copies.size());
   return counts;
@@ -270,7 +273,8 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
 
 data::Description description_of(const io::Checkpoint& c, const std::string& file) {
   const auto text = c.texts.find("/description_json");
-  if (text == c.texts.end()) fail(ExitCode::checkpoint, "{}: /description_json is missing; the file was written by something else", file);
+  if (text == c.texts.end())
+    fail(ExitCode::checkpoint, "{}: /description_json is missing; the file was written by something else", printable(file));
   return data::description_from_json(text->second);
 }
 

@@ -73,9 +73,10 @@ fs::path CheckpointStore::last(Log& log) const {
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     const std::string reason = io::why_not_whole(file_of(*step));
     if (reason.empty()) return file_of(*step);
-    log.warn("{}: {}; going back to the checkpoint before it", file_of(*step).string(), reason);
+    log.warn("{}: {}; going back to the checkpoint before it", printable(file_of(*step).string()), reason);
   }
-  fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`", directory_.string());
+  fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`",
+       printable(directory_.string()));
 }
 
 std::optional<io::Checkpoint> CheckpointStore::last_finite_before(int64_t before, Log& log) const {
@@ -107,7 +108,7 @@ fs::path CheckpointStore::best_or_last(Log& log) const {
   if (best < 0) return newest;
   const std::string reason = io::why_not_whole(file_of(best));
   if (reason.empty()) return file_of(best);
-  log.warn("the best checkpoint {} is not usable: {}; using {}", file_of(best).string(), reason, newest.string());
+  log.warn("the best checkpoint {} is not usable: {}; using {}", printable(file_of(best).string()), reason, printable(newest.string()));
   return newest;
 }
 
@@ -134,7 +135,8 @@ void CheckpointStore::supersede_after(int64_t step) const {
     for (int i = 2; fs::exists(aside, error); ++i)
       aside = directory_ / "superseded" / fmt::format("{}.{}", file_of(s).filename().string(), i);
     fs::rename(file_of(s), aside, error);
-    if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", file_of(s).string(), aside.string(), error.message());
+    if (error)
+      fail(ExitCode::resource, "{}: cannot be moved to {}: {}", printable(file_of(s).string()), printable(aside.string()), error.message());
   }
   // The links for people follow.
   if (const std::vector<int64_t> left = steps(); !left.empty()) link("last.h5", left.back());

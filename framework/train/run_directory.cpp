@@ -29,7 +29,7 @@ bool holds_files(const fs::path& path) {
 void move(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", from.string(), to.string(), error.message());
+  if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", printable(from.string()), printable(to.string()), error.message());
 }
 
 fs::path free_name(const fs::path& path) {
@@ -61,7 +61,7 @@ int64_t step_of_line(std::string_view line, bool json) {
 void make_directory(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", path.string(), error.message());
+  if (error) fail(ExitCode::resource, "{}: cannot make the directory: {}", printable(path.string()), error.message());
 }
 
 RunDirectory::RunDirectory(fs::path path, std::unique_ptr<io::LockFile> lock)
@@ -70,13 +70,14 @@ RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 
 RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
-  if (fs::exists(path) && !fs::is_directory(path)) fail(ExitCode::resource, "{}: is a file; name a directory for the run", path.string());
+  if (fs::exists(path) && !fs::is_directory(path))
+    fail(ExitCode::resource, "{}: is a file; name a directory for the run", printable(path.string()));
   fs::path moved_aside;
   if (fs::exists(path) && holds_files(path)) {
     if (existing == Existing::refuse)
       fail(ExitCode::resource,
            "{}: is not empty; go on with `tapeformer train --resume {}`, name another directory, or add --overwrite (moves it aside)",
-           path.string(), path.string());
+           printable(path.string()), printable(path.string()));
     const io::LockFile nobody_else(path / "LOCK", "tapeformer train --overwrite");  // a run that is going on is not moved
     moved_aside = free_name(path);
     move(path, moved_aside);
@@ -85,7 +86,8 @@ RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
   make_directory(path);
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   // Two starts may both have found it empty: the second to get the lock finds the first one's files.
-  if (holds_files(path)) fail(ExitCode::resource, "{}: another run has just started here; name another directory", path.string());
+  if (holds_files(path))
+    fail(ExitCode::resource, "{}: another run has just started here; name another directory", printable(path.string()));
   make_directory(path / "checkpoints");
   RunDirectory run(path, std::move(lock));
   run.moved_aside_ = moved_aside;
@@ -94,7 +96,7 @@ RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
-  if (!is_run_directory(path)) fail(ExitCode::usage, "{}: is not a run directory (it has no checkpoints/)", path.string());
+  if (!is_run_directory(path)) fail(ExitCode::usage, "{}: is not a run directory (it has no checkpoints/)", printable(path.string()));
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   RunDirectory run(path, std::move(lock));
   run.checkpoints_.remove_temporaries();

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "framework/core/finite.h"
+#include "framework/core/log.h"
 #include "framework/optim/clipping.h"
 #include "framework/train/evaluator.h"
 
@@ -59,6 +60,19 @@ std::string first_few(const std::vector<std::string>& all) {
                      all.size() > 8 ? fmt::format(" and {} more", all.size() - 8) : "");
 }
 
+// Places in the batch of the samples with a loss that is not finite; `per_row`: one number a sample, or one a row.
+std::vector<int64_t> nonfinite_samples(const Tensor& per_row, const Packing& packing) {
+  std::vector<int64_t> found;
+  for (int64_t b = 0; b < packing.sequences(); ++b) {
+    const auto& offsets = packing.offsets();
+    const auto first = static_cast<int64_t>(offsets[static_cast<size_t>(b)]),
+               last = static_cast<int64_t>(offsets[static_cast<size_t>(b) + 1]);
+    const bool by_row = per_row.count() != packing.sequences();
+    if (!all_finite(by_row ? per_row.rows(first, last - first) : per_row.rows(b, 1))) found.push_back(b);
+  }
+  return found;
+}
+
 }  // namespace
 
 Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Dataset& dataset, const Execution& on)
@@ -72,11 +86,21 @@ Updater::Updater(const TrainSettings& settings, nn::Model& model, const data::Da
   optimizer_->prepare(state_.parameters);  // a checkpoint holds its slots even when every update so far was skipped
 }
 
+// The samples of each micro-batch.
+std::vector<std::vector<int64_t>> Updater::micro_batches(const std::vector<int64_t>& samples) const {
+  const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
+  std::vector<std::vector<int64_t>> out;
+  for (size_t first = 0; first < samples.size(); first += micro)
+    out.emplace_back(samples.begin() + static_cast<std::ptrdiff_t>(first),
+                     samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro)));
+  return out;
+}
+
 // Over all micro-batches, where there are several and the model asks.
-std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t>>& micro_batches) const {
-  if (micro_batches.size() < 2 || !model_.has_auxiliary()) return std::nullopt;
+std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t>>& batches) const {
+  if (batches.size() < 2 || !model_.has_auxiliary()) return std::nullopt;
   GroupTotals sum;
-  for (const auto& samples : micro_batches) {
+  for (const auto& samples : batches) {
     const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
     sum.targets += model_.target_count(batch);
     sum.samples += batch.packing.sequences();
@@ -114,13 +138,9 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   const std::vector<Tensor> buffers = settings_.on_nonfinite == OnNonfinite::stop ? std::vector<Tensor>() : copies_of(state_.buffers);
   profiled(
       profile_, "clear_gradients", [&] { clear_gradients(state_.parameters); }, state_.parameters, 0, 1);
-  const size_t micro = settings_.micro_batch_size > 0 ? static_cast<size_t>(settings_.micro_batch_size) : samples.size();
-  std::vector<std::vector<int64_t>> micro_batches;
-  for (size_t first = 0; first < samples.size(); first += micro)
-    micro_batches.emplace_back(samples.begin() + static_cast<std::ptrdiff_t>(first),
-                               samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), first + micro)));
-  const std::optional<GroupTotals> group = profiled(profile_, "data", [&] { return totals(micro_batches); });
-  for (const auto& batch : micro_batches) backward(step, batch, group ? &*group : nullptr, result);
+  const std::vector<std::vector<int64_t>> batches = micro_batches(samples);
+  const std::optional<GroupTotals> group = profiled(profile_, "data", [&] { return totals(batches); });
+  for (const auto& batch : batches) backward(step, batch, group ? &*group : nullptr, result);
   const optim::GradientScale scale = profiled(
       profile_, "gradient_norm",
       [&] { return optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm); },
@@ -145,37 +165,44 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   return result;
 }
 
-// Repeats the forward pass and looks at every layer's result: the first that is not finite, and the rows whose loss is not.
+// As the file names it, or its row there.
+std::string Updater::name_of(int64_t sample) const {
+  data::Sample s;
+  dataset_.read(data::Part::train, sample, s);
+  return printable(s.id);
+}
+
+// Repeats the forward passes of an update and looks at every layer's result: the first that is not finite, and the samples whose loss is
+// not.
 std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples) {
   const std::vector<std::string> gradients = optim::nonfinite_gradients(state_.parameters);
-  const std::vector<Tensor> buffers = copies_of(state_.buffers);
   for (const Parameter* p : state_.parameters)
     if (!all_finite(p->value)) return fmt::format("update {}: the parameter {} is not finite", step, p->name);
   std::string tensor;
-  std::vector<std::string> rows;
+  std::vector<std::string> names;
   if (const nn::Buffer* bad = nonfinite_buffer(state_.buffers)) {
-    for (const int64_t sample : samples) rows.push_back(fmt::format("{}", sample + 1));
-    return fmt::format("update {}: the first tensor that is not finite is {}; among training rows {}", step, bad->name, first_few(rows));
+    for (const int64_t sample : samples) names.push_back(name_of(sample));
+    return fmt::format("update {}: the first tensor that is not finite is {}; among the training samples {}", step, bad->name,
+                       first_few(names));
   }
-  const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
-  Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
-  context.inspect = [&](std::string_view name, const Tensor& t) {
-    if (tensor.empty() && !all_finite(t)) tensor = name;
-  };
-  const Variable output = model_.forward(context, batch);
-  const ops::Loss loss = model_.loss(context, output, batch);
-  const bool per_sample = loss.per_row.count() == static_cast<int64_t>(samples.size());
-  for (int64_t r = 0; r < loss.per_row.count(); ++r)
-    if (!all_finite(loss.per_row.rows(r, 1)))
-      rows.push_back(
-          fmt::format("{}", per_sample ? samples[static_cast<size_t>(r)] + 1 : batch.packing.row_samples()[static_cast<size_t>(r)] + 1));
+  const std::vector<Tensor> buffers = copies_of(state_.buffers);
+  for (const std::vector<int64_t>& micro : micro_batches(samples)) {
+    const data::Batch batch = data::read_batch(dataset_, data::Part::train, micro);
+    Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
+    context.inspect = [&](std::string_view name, const Tensor& t) {
+      if (tensor.empty() && !all_finite(t)) tensor = name;
+    };
+    const Variable output = model_.forward(context, batch);
+    const ops::Loss loss = model_.loss(context, output, batch);
+    for (const int64_t sample : nonfinite_samples(loss.per_row, batch.packing))
+      names.push_back(name_of(micro[static_cast<size_t>(sample)]));
+  }
   put_back(buffers, state_.buffers);
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   std::string text = fmt::format("update {}: ", step);
   if (!tensor.empty()) text += fmt::format("the first tensor that is not finite is the output of {}", tensor);
-  else if (!rows.empty()) text += "the loss is not finite";
+  else if (!names.empty()) text += "the loss is not finite";
   else text += "the forward pass is finite, the gradient is not";
-  if (!rows.empty()) text += fmt::format("; training rows {}", first_few(rows));
+  if (!names.empty()) text += fmt::format("; training sample{} {}", names.size() == 1 ? "" : "s", first_few(names));
   if (!gradients.empty()) text += fmt::format("; gradients of {}", first_few(gradients));
   return text;
 }

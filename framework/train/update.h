@@ -19,7 +19,7 @@ struct UpdateResult {
   int64_t samples = 0, tokens = 0;
   double gradient_norm = 0;  // of the mean loss, before clipping
   double rate = 0;
-  std::string not_finite;  // what was not finite and in which rows; empty when the update was done
+  std::string not_finite;  // what was not finite and in which samples; empty when the update was done
 };
 
 class Updater {
@@ -37,7 +37,9 @@ class Updater {
 
  private:
   void backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals*, UpdateResult& result);
-  std::optional<GroupTotals> totals(const std::vector<std::vector<int64_t>>& micro_batches) const;
+  std::optional<GroupTotals> totals(const std::vector<std::vector<int64_t>>& batches) const;
+  std::vector<std::vector<int64_t>> micro_batches(const std::vector<int64_t>& samples) const;
+  std::string name_of(int64_t sample) const;
   std::string diagnose(int64_t step, const std::vector<int64_t>& samples);
 
   const TrainSettings& settings_;

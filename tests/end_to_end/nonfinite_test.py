@@ -13,7 +13,7 @@ SERIES = CONFIG[:CONFIG.index("  train: {path")] + """\
   sequence: sequence
   standardize: false
 """ + CONFIG[CONFIG.index("tokenizer:"):]
-BAD = 37  # the sequence whose numbers overflow in the first layer; its row among the samples is one more
+BAD = 37  # the sequence whose numbers overflow in the first layer
 
 
 def write_series(work, bad, number):
@@ -29,6 +29,11 @@ def finite(work, run):
     return all(numpy.isfinite(v).all() for v in work.parameters(run).values())
 
 
+def samples_of(message):
+    found = re.search(r"; training samples? ([^;]*)", message)
+    return found[1].split(", ") if found else []
+
+
 with Workplace() as work:
     work.write("series.yaml", SERIES)
     write_series(work, {BAD}, 3.3e38)
@@ -41,7 +46,20 @@ with Workplace() as work:
     step = json.loads(work.read("stop", "run.json"))["step"]
     check(f"update {step + 1}:" in last, f"the update is not named: {last}")
     check("encoder." in last or "embedding" in last or "head" in last, f"the tensor is not named: {last}")
-    check(f"training rows {BAD + 1}" in last, f"the row is not named: {last}")
+    check(samples_of(last) == [str(BAD)], f"the sequence is not named: {last}")
+    # The same in micro-batches, also with BatchNorm, which spreads it over the rows of a micro-batch and no further.
+    for micro, norm in ((1, "layer_norm"), (5, "layer_norm"), (3, "batch_norm")):
+        done = work.call(*words, f"micro-{micro}", *steady, f"train.micro_batch_size={micro}", f"model.norm.type={norm}")
+        named = samples_of(done.stderr.strip().splitlines()[-1])
+        check(done.returncode == 5 and str(BAD) in named and len(named) <= (micro if norm == "batch_norm" else 1), f"micro-batches of {micro}: {done.stderr[-800:]}")
+    # A text is named by its row in the file, whatever is left out or cut away before it; or as data.id says.
+    rows = ["name,text,number"] + [f"n{i},{'' if i % 3 == 0 else 'a b'},{3e38 if i == 20 else 1}" for i in range(40)]
+    work.write("text.csv", "\n".join(rows) + "\n")
+    table = ["data.train.path=text.csv", 'data.valid.path=""', 'data.test.path=""', "data.train.text=text", "data.train.target=number", "data.task=regression",
+             "data.empty=skip", "train.batch_size=8", "train.micro_batch_size=2", "train.duration=1ep"]
+    for extra, name in (([], "21"), (["data.train.id=name"], "n20")):
+        done = work.call("train", "config.yaml", "-o", f"text-{name}", *table, *extra)
+        check(done.returncode == 5 and samples_of(done.stderr.strip().splitlines()[-1]) == [name], f"{name}: exit {done.returncode}\n{done.stderr[-800:]}")
     check(step == 0 or (finite(work, "stop") and work.call("eval", "stop", "--split", "valid").returncode == 0), "the last good checkpoint is usable")
     # Skip: one update of each epoch is left out and the weights stay good; resuming in the middle changes nothing.
     done = work.call(*words, "skip", *steady, "train.on_nonfinite=skip", "checkpoint.keep_last=-1")
@@ -77,4 +95,4 @@ with Workplace() as work:
                       "checkpoint.every=1", "train.on_nonfinite=skip", "train.max_skips=2", code=5)
     best = json.loads(work.read("rate", "run.json")).get("best")
     check(best is None or numpy.isfinite(best["value"]), f"the best is {best}")
-finish(19)
+finish(24)
