@@ -3,11 +3,28 @@
 
 #include <algorithm>
 
+#include "datasets/fingerprint.h"
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/core/suggest.h"
 
 namespace tapeformer::datasets {
+namespace {
+
+// "train: 54000 samples of 5 to 37 rows (mean 11.4)"
+std::string size_line(const MemoryDataset& d, data::Part part) {
+  const SampleStore& s = d.store(part);
+  int64_t total = 0;
+  int32_t shortest = s.size() > 0 ? s.length(0) : 0;
+  for (int64_t i = 0; i < s.size(); ++i) {
+    total += s.length(i);
+    shortest = std::min(shortest, s.length(i));
+  }
+  return fmt::format("{}: {} samples of {} to {} rows (mean {:.1f})", name_of(part), s.size(), shortest, s.longest(),
+                     s.size() ? static_cast<double>(total) / static_cast<double>(s.size()) : 0.0);
+}
+
+}  // namespace
 
 data::Description described(const DataSettings& settings) {
   data::Description d;
@@ -50,16 +67,32 @@ std::vector<double> class_weights(const DataSettings& settings, const std::vecto
   return weights;
 }
 
-std::string size_line(const MemoryDataset& d, data::Part part) {
-  const SampleStore& s = d.store(part);
-  int64_t total = 0;
-  int32_t shortest = s.size() > 0 ? s.length(0) : 0;
-  for (int64_t i = 0; i < s.size(); ++i) {
-    total += s.length(i);
-    shortest = std::min(shortest, s.length(i));
-  }
-  return fmt::format("{}: {} samples of {} to {} rows (mean {:.1f})", name_of(part), s.size(), shortest, s.longest(),
-                     s.size() ? static_cast<double>(total) / static_cast<double>(s.size()) : 0.0);
+bool is_cut_from_training(const DataSettings& settings, data::Part part) {
+  return (part == data::Part::valid && settings.split.valid > 0) || (part == data::Part::test && settings.split.test > 0);
+}
+
+data::Description description_to_begin(const DataSettings& settings, const OpenOptions& options) {
+  if (!options.known) return described(settings);
+  const data::Description& d = *options.known;
+  if (d.vocab_size > 0 && settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on tokens, the data is numeric");
+  if (d.vocab_size == 0 && !settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on numeric sequences, the data is text");
+  if (d.task != settings.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
+  return d;
+}
+
+void report_part(MemoryDataset& dataset, data::Part part, const data::SampleEncoder& encoder) {
+  dataset.say(size_line(dataset, part));
+  if (encoder.truncated() > 0)
+    dataset.say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset.description().max_length));
+}
+
+void finish(MemoryDataset& dataset, const DataSettings& settings, const OpenOptions& options) {
+  data::Description& d = dataset.description();
+  if (d.max_length == 0)
+    for (const data::Part part : options.parts) d.max_length = std::max<int64_t>(d.max_length, dataset.store(part).longest());
+  if (!options.known) d.class_weights = class_weights(settings, d.labels, dataset.label_counts(data::Part::train));
+  dataset.report_parts();
+  d.fingerprint = fingerprint(settings, options);
 }
 
 }  // namespace tapeformer::datasets

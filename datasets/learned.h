@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "datasets/memory_dataset.h"
+#include "datasets/registry.h"
 #include "datasets/settings.h"
+#include "framework/data/encoder.h"
 
 namespace tapeformer::datasets {
 
@@ -16,7 +18,13 @@ std::vector<std::string> numbered_labels(int64_t classes);
 // One weight a label by the settings; empty when all are 1. `counts` are of the training part. Error(data) for a weight of an unknown
 // label.
 std::vector<double> class_weights(const DataSettings&, const std::vector<std::string>& labels, const std::vector<int64_t>& counts);
-// "train: 54000 samples of 5 to 37 rows (mean 11.4)"
-std::string size_line(const MemoryDataset&, data::Part);
+// True for a part that data.split cuts from the training file.
+bool is_cut_from_training(const DataSettings&, data::Part);
+// The description to begin with: a trained model's, or the one of the settings. Error(checkpoint) when the model's is of other data.
+data::Description description_to_begin(const DataSettings&, const OpenOptions&);
+// Says the sizes of a part and what encoding it has cut.
+void report_part(MemoryDataset&, data::Part, const data::SampleEncoder&);
+// When all parts are read: longest sequence, class weights, what the parts share and lack, fingerprint.
+void finish(MemoryDataset&, const DataSettings&, const OpenOptions&);
 
 }  // namespace tapeformer::datasets

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "datasets/features.h"
-#include "datasets/fingerprint.h"
 #include "datasets/labels.h"
 #include "datasets/learned.h"
 #include "datasets/long_table.h"
@@ -40,33 +39,19 @@ class Builder {
 
   std::unique_ptr<data::Dataset> build() {
     data::Description& d = dataset_->description();
-    d = options_.known ? *options_.known : described(settings_);
-    check_known();
+    d = description_to_begin(settings_, options_);
+    if (options_.known && d.max_length < settings_.window.length)
+      fail(ExitCode::checkpoint, "the model takes {} rows, data.window.length is {}", d.max_length, settings_.window.length);
     names_ = known_features();
     for (const Part part : {Part::train, Part::valid, Part::test}) load(part);
     if (!options_.known) learn();
     for (const Part part : options_.parts) fill(part);
-    if (d.max_length == 0)
-      for (const Part part : options_.parts) d.max_length = std::max<int64_t>(d.max_length, dataset_->store(part).longest());
-    if (!options_.known) d.class_weights = class_weights(settings_, d.labels, dataset_->label_counts(Part::train));
-    dataset_->report_parts();
-    d.fingerprint = fingerprint(settings_, options_);
+    finish(*dataset_, settings_, options_);
     return std::move(dataset_);
   }
 
  private:
-  void check_known() const {
-    if (!options_.known) return;
-    const data::Description& d = *options_.known;
-    if (d.vocab_size > 0) fail(ExitCode::checkpoint, "the model was trained on tokens, the data is numeric");
-    if (d.task != settings_.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
-    if (d.max_length < settings_.window.length)
-      fail(ExitCode::checkpoint, "the model takes {} rows, data.window.length is {}", d.max_length, settings_.window.length);
-  }
-
-  bool carves(Part part) const {
-    return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0);
-  }
+  bool cuts(Part part) const { return is_cut_from_training(settings_, part); }
 
   // Columns without the flags of a trained model.
   std::vector<std::string> known_features() const {
@@ -81,7 +66,7 @@ class Builder {
     const Source& source = settings_.source(part);
     const bool needed =
         options_.has(part) ||
-        (part == Part::train && ((carves(Part::valid) && options_.has(Part::valid)) || (carves(Part::test) && options_.has(Part::test))));
+        (part == Part::train && ((cuts(Part::valid) && options_.has(Part::valid)) || (cuts(Part::test) && options_.has(Part::test))));
     if (!source.given() || !needed) return;
     LongTable& table = tables_[static_cast<size_t>(part)];
     table = read_long_table(settings_, source, names_);
@@ -152,13 +137,11 @@ class Builder {
     if (part == Part::train && dataset_->size(part) == 0)
       fail(ExitCode::data, "{}: no training sample{}", printable(settings_.train.path),
            settings_.window.length > 0 ? "; is data.window.length too long?" : "");
-    dataset_->say(size_line(*dataset_, part));
-    if (encoder.truncated() > 0)
-      dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
+    report_part(*dataset_, part, encoder);
     if (encoder.missing() > 0) dataset_->say(fmt::format("{}: {} numbers missing, set to 0 with a flag", name_of(part), encoder.missing()));
     if (const int64_t empty = tables_[static_cast<size_t>(part)].empty; empty > 0)
       dataset_->say(fmt::format("{}: {} empty samples left out{}", own.given() ? printable(own.path) : name_of(part), empty,
-                                carves(Part::valid) || carves(Part::test) ? " before the parts were cut" : ""));
+                                cuts(Part::valid) || cuts(Part::test) ? " before the parts were cut" : ""));
     if (dropped > 0) dataset_->say(fmt::format("{}: {} rows at the ends fill no whole window", name_of(part), dropped));
   }
 

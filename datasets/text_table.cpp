@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "datasets/fingerprint.h"
 #include "datasets/labels.h"
 #include "datasets/learned.h"
 #include "datasets/memory_dataset.h"
@@ -51,34 +50,19 @@ class Reader {
 
   std::unique_ptr<data::Dataset> read() {
     data::Description& d = dataset_->description();
-    d = options_.known ? *options_.known : described(settings_);
-    check_known();
+    d = description_to_begin(settings_, options_);
     assign_parts();
     if (!options_.known) learn();
     for (const Part part : options_.parts) read_part(part);
-    if (d.max_length == 0)
-      for (const Part part : options_.parts) d.max_length = std::max<int64_t>(d.max_length, dataset_->store(part).longest());
-    if (!options_.known) d.class_weights = class_weights(settings_, d.labels, dataset_->label_counts(Part::train));
-    dataset_->report_parts();
-    d.fingerprint = fingerprint(settings_, options_);
+    finish(*dataset_, settings_, options_);
     return std::move(dataset_);
   }
 
  private:
-  void check_known() const {
-    const data::Description& d = dataset_->description();
-    if (!options_.known) return;
-    if (d.vocab_size == 0) fail(ExitCode::checkpoint, "the model was trained on numeric sequences, the data is text");
-    if (d.task != settings_.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
-  }
-
   // The file a part is read from: its own, or the training file where the split cuts it from there.
   const Source& file_of(Part part) const {
     const Source& own = settings_.source(part);
-    return own.given() || !carved(part) ? own : settings_.train;
-  }
-  bool carved(Part part) const {
-    return (part == Part::valid && settings_.split.valid > 0) || (part == Part::test && settings_.split.test > 0);
+    return own.given() || !is_cut_from_training(settings_, part) ? own : settings_.train;
   }
   bool splits() const { return settings_.split.valid > 0 || settings_.split.test > 0; }
 
@@ -204,9 +188,7 @@ class Reader {
   }
 
   void report(Part part, const data::SampleEncoder& encoder, int64_t skipped) {
-    dataset_->say(size_line(*dataset_, part));
-    if (encoder.truncated() > 0)
-      dataset_->say(fmt::format("{}: {} sequences cut to {} rows", name_of(part), encoder.truncated(), dataset_->description().max_length));
+    report_part(*dataset_, part, encoder);
     if (skipped > 0) dataset_->say(fmt::format("{}: {} empty samples left out", name_of(part), skipped));
     if (settings_.tokenizer.kind != data::TokenizerKind::byte)
       dataset_->say(fmt::format("{}: {} of {} tokens unknown ({:.3g} %)", name_of(part), encoder.tokens_unknown(), encoder.tokens_seen(),

@@ -4,24 +4,19 @@
 #pragma once
 #include <cmath>
 
-#include "framework/kernels/launch.h"
-#include "framework/kernels/optimizer_step.h"
-#include "framework/optim/optimizer.h"
+#include "framework/optim/typed_optimizer.h"
 
 namespace tapeformer::optim {
 
 enum class Decay { in_the_gradient, decoupled };
 
-class AdamMoments : public Optimizer {
+class AdamMoments : public TypedOptimizer<AdamMoments> {
  public:
   AdamMoments(const OptimizerSettings& s, Decay decay)
-      : Optimizer({"exp_avg", "exp_avg_sq"}, s), beta1_(s.beta1), beta2_(s.beta2), epsilon_(s.epsilon), decay_(decay) {}
-
- protected:
-  void move(const Execution& on, const Update& u, const Elements<float>& e) const override { launch(on, u, e); }
-  void move(const Execution& on, const Update& u, const Elements<double>& e) const override { launch(on, u, e); }
+      : TypedOptimizer({"exp_avg", "exp_avg_sq"}, s), beta1_(s.beta1), beta2_(s.beta2), epsilon_(s.epsilon), decay_(decay) {}
 
  private:
+  friend class TypedOptimizer<AdamMoments>;
   template <class T>
   void launch(const Execution& on, const Update& u, const Elements<T>& e) const {
     kernels::AdamSettings a;

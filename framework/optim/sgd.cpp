@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradient descent with momentum: b = momentum b + (g + decay p), p -= rate b. Without momentum nothing is kept.
-#include "framework/kernels/launch.h"
-#include "framework/kernels/optimizer_step.h"
-#include "framework/optim/optimizer.h"
+#include "framework/optim/typed_optimizer.h"
 
 namespace tapeformer::optim {
 namespace {
@@ -12,15 +10,12 @@ std::vector<std::string> slots_for(double momentum) {
   return {"momentum"};
 }
 
-class Sgd : public Optimizer {
+class Sgd : public TypedOptimizer<Sgd> {
  public:
-  explicit Sgd(const OptimizerSettings& s) : Optimizer(slots_for(s.momentum), s), momentum_(s.momentum) {}
-
- protected:
-  void move(const Execution& on, const Update& u, const Elements<float>& e) const override { launch(on, u, e); }
-  void move(const Execution& on, const Update& u, const Elements<double>& e) const override { launch(on, u, e); }
+  explicit Sgd(const OptimizerSettings& s) : TypedOptimizer(slots_for(s.momentum), s), momentum_(s.momentum) {}
 
  private:
+  friend class TypedOptimizer<Sgd>;
   template <class T>
   void launch(const Execution& on, const Update& u, const Elements<T>& e) const {
     const kernels::SgdSettings s{u.rate, momentum_, u.decay, u.gradient_scale, u.clip_value};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real files in a directory of their own, settings from a text, and the error that reading them gives.
 #pragma once
-#include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,28 +10,13 @@
 #include "datasets/settings.h"
 #include "framework/config/document.h"
 #include "framework/core/error.h"
+#include "tests/framework/io/scratch.h"
 
 namespace tapeformer::testing {
 
-class Directory {
+class Directory : public Scratch {
  public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "tapeformer-data-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
-    path_ = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return *this / name;
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  std::string operator/(const std::string& name) const { return (path() / name).string(); }
 };
 
 // DIR in the text stands for the directory. Throws what finish() throws.
@@ -42,6 +26,16 @@ inline datasets::DataSettings settings_of(std::string yaml, const Directory& dir
   const datasets::DataSettings settings = datasets::DataSettings::read(document.root());
   document.finish();
   return settings;
+}
+
+inline std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const datasets::OpenOptions& options = {}) {
+  return datasets::open_dataset(settings_of(yaml, directory), options);
+}
+
+inline data::Sample sample(const data::Dataset& d, data::Part part, int64_t index) {
+  data::Sample s;
+  d.read(part, index, s);
+  return s;
 }
 
 struct Fault {

@@ -18,16 +18,6 @@ using data::Part;
 
 namespace {
 
-std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const OpenOptions& options = {}) {
-  return open_dataset(settings_of(yaml, directory), options);
-}
-
-data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
-  data::Sample s;
-  d.read(part, index, s);
-  return s;
-}
-
 void same(const data::Dataset& a, const data::Dataset& b) {
   CHECK(a.description().labels == b.description().labels);
   CHECK(a.description().target_names == b.description().target_names);

@@ -14,16 +14,6 @@ using data::Part;
 
 namespace {
 
-std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const OpenOptions& options = {}) {
-  return open_dataset(settings_of(yaml, directory), options);
-}
-
-data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
-  data::Sample s;
-  d.read(part, index, s);
-  return s;
-}
-
 constexpr const char* two_sequences =
     "sequence,step,a,b,label\ns1,2,3,10,up\ns2,1,5,10,down\ns1,1,1,10,up\ns1,10,5,10,up\ns2,2,1,10,down\n";
 

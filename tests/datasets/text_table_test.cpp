@@ -16,16 +16,6 @@ using data::Part;
 
 namespace {
 
-std::unique_ptr<data::Dataset> open(const std::string& yaml, const Directory& directory, const OpenOptions& options = {}) {
-  return open_dataset(settings_of(yaml, directory), options);
-}
-
-data::Sample sample(const data::Dataset& d, Part part, int64_t index) {
-  data::Sample s;
-  d.read(part, index, s);
-  return s;
-}
-
 bool reports(const data::Dataset& d, std::string_view text) {
   const auto lines = d.report();
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) != std::string::npos; });
