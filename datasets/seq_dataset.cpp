@@ -19,6 +19,7 @@
 #include "framework/core/log.h"
 #include "framework/data/encoder.h"
 #include "framework/data/truncate.h"
+#include "framework/io/file_stamp.h"
 
 namespace tapeformer::datasets {
 namespace {
@@ -73,8 +74,10 @@ class SeqDataset : public data::Dataset {
   // A part without a file of its own is a group of the training file, or cut from its training part by data.split.
   void open(Part part) {
     const Source& source = settings_.source(part).given() ? settings_.source(part) : settings_.train;
-    if (!files_.contains(source.path))
+    if (!files_.contains(source.path)) {
+      stamps_.emplace(source.path, source.path);
       check_format(files_.emplace(source.path, io::Hdf5File::open(source.path)).first->second, source.path);
+    }
     const io::Hdf5File& file = files_.at(source.path);
     const bool own = settings_.source(part).given(), cut = !own && share(part) > 0, foreign = is_foreign(file, source);
     const std::string group = fmt::format("/{}", name_of(cut ? Part::train : part));
@@ -140,9 +143,6 @@ class SeqDataset : public data::Dataset {
     }
   }
 
-  static int64_t largest_label(const Opened& o) {
-    int64_t largest = -1;
-    for (const int64_t example : o.examples)
   // Labels are made up for all numbers up to the largest, so that one may not be a stray value.
   static int64_t checked_classes(const Opened& o, int64_t classes) {
     constexpr int64_t most = int64_t{1} << 20;
@@ -153,6 +153,9 @@ class SeqDataset : public data::Dataset {
     return classes;
   }
 
+  static int64_t largest_label(const Opened& o) {
+    int64_t largest = -1;
+    for (const int64_t example : o.examples)
       if (!o.data->labels().empty()) largest = std::max<int64_t>(largest, o.data->labels()[static_cast<size_t>(example)]);
     if (o.data->labels().empty() && o.data->label_texts().empty())
       o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
@@ -326,6 +329,7 @@ class SeqDataset : public data::Dataset {
   const DataSettings settings_;
   data::Description description_;
   std::map<std::string, io::Hdf5File> files_;
+  std::map<std::string, io::FileStamp> stamps_;
   std::array<Opened, 3> parts_;
   mutable std::optional<data::SampleEncoder> encoder_;  // counts what it sees
   std::vector<int64_t> label_counts_;
@@ -360,6 +364,10 @@ void SeqDataset::read(Part part, int64_t index, data::Sample& out) const {
   }
   out.weight = o.data->weight(example);
   out.id = o.data->id(example);
+  // After the reading, since HDF5 takes what is beyond the end of a file for zeros.
+  if (stamps_.at(o.path).changed())
+    fail(ExitCode::data, "{}: the file was written to while it is in use, which would mix old and new samples; start again",
+         printable(o.path));
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ int64_t parameters_of(train::Trainer& trainer) {
   return n;
 }
 
-RunStatus::RunStatus(const train::RunDirectory& run, const std::vector<std::string>& arguments, const train::Trainer& trainer)
-    : run_(run), arguments_(arguments), trainer_(trainer), started_(utc_now()) {
+RunStatus::RunStatus(const train::RunDirectory& run, const std::vector<std::string>& arguments, const train::Trainer& trainer,
+                     std::string config_sha256)
+    : run_(run), arguments_(arguments), trainer_(trainer), config_sha256_(std::move(config_sha256)), started_(utc_now()) {
   std::string line;
   for (const std::string& a : arguments_) line += shell_quoted(a) + " ";
   run_.append("command.txt", line + "\n# go on: tapeformer train --resume " + shell_quoted(run_.path().string()) + "\n");
@@ -91,6 +92,7 @@ void RunStatus::write(const std::string& status, ExitCode code, const std::strin
                            {"pid", getpid()},
                            {"version", TAPEFORMER_VERSION},
                            {"git_commit", train::build_commit()},
+                           {"config_sha256", config_sha256_},
                            {"started", started_},
                            {"updated", utc_now()},
                            {"step", s.step},

@@ -34,7 +34,7 @@ void write_resumed_files(const train::RunDirectory&, const config::Document&, co
 // run.json and command.txt: running, then finished, interrupted or failed.
 class RunStatus {
  public:
-  RunStatus(const train::RunDirectory&, const std::vector<std::string>& arguments, const train::Trainer&);
+  RunStatus(const train::RunDirectory&, const std::vector<std::string>& arguments, const train::Trainer&, std::string config_sha256);
   void finish(ExitCode) const;
   // Never throws: what made the run fail may refuse this file too.
   void failed(ExitCode, const std::string& message) const noexcept;
@@ -44,7 +44,7 @@ class RunStatus {
   const train::RunDirectory& run_;
   std::vector<std::string> arguments_;
   const train::Trainer& trainer_;
-  std::string started_;
+  std::string config_sha256_, started_;
 };
 
 // A word as a shell takes it.

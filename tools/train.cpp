@@ -169,9 +169,11 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   }
   refuse_small_disk(trainer.disk_need(), run.path());
   const RunLogFile log_file(command.log, run);
+  if (!run.locked())
+    command.log.warn("{}: the file system has no locks: see to it that no other run writes to this directory", printable(run.path().string()));
   for (const std::string& line : dataset->report()) say(command.log, line);
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
-  const RunStatus status(run, command.arguments, trainer);
+  const RunStatus status(run, command.arguments, trainer, config_digest(document));
   if (trainer.total_updates())
     command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step,
                      parameters_of(trainer));

@@ -68,6 +68,7 @@ RunDirectory::RunDirectory(fs::path path, std::unique_ptr<io::LockFile> lock)
     : path_(std::move(path)), lock_(std::move(lock)), checkpoints_(path_ / "checkpoints") {}
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
+bool RunDirectory::locked() const { return lock_->locked(); }
 
 RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
   if (fs::exists(path) && !fs::is_directory(path))

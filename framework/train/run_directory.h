@@ -27,6 +27,8 @@ class RunDirectory {
   RunDirectory(RunDirectory&&) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
+  // False where the file system knows no locks, so that another run in this directory would not be noticed.
+  bool locked() const;
   CheckpointStore& checkpoints() { return checkpoints_; }
   // Written aside and renamed.
   void write(const std::filesystem::path& name, std::string_view bytes) const;

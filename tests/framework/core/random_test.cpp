@@ -2,8 +2,11 @@
 // Philox against its published vectors, and the properties of draws and keyed permutations.
 #include "framework/core/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -22,6 +25,37 @@ TEST_CASE("keys differ by purpose, name, head, round and seed", "[random]") {
                                 random_key(1, "dropout", "a", 0),       random_key(1, "dropout", "a", 1),
                                 random_key(1, "dropout", "a", 1, 0)};
   CHECK(keys.size() == 7);
+}
+
+TEST_CASE("N-10, J08: no two draws of a purpose, sample and step are equal", "[random]") {
+  // 64 bits of each draw: among 10^7 of them chance makes two equal once in 400,000 seeds.
+  std::vector<uint64_t> draws;
+  for (const char* name : {"embedding", "encoder.layers.0.attention", "encoder.layers.0.feed_forward", "encoder.layers.1.attention"}) {
+    const uint64_t key = random_key(7, "dropout", name);
+    for (uint32_t sample = 0; sample < 2500; ++sample)
+      for (uint32_t step = 1; step <= 1000; ++step) {
+        const auto words = philox({0, 0, sample, step}, key);
+        draws.push_back(uint64_t{words[0]} << 32 | words[1]);
+      }
+  }
+  REQUIRE(draws.size() == 10000000);
+  std::sort(draws.begin(), draws.end());
+  CHECK(std::adjacent_find(draws.begin(), draws.end()) == draws.end());
+}
+
+TEST_CASE("N-10: no two keys of a seed, purpose and name are equal", "[random]") {
+  std::vector<uint64_t> keys;
+  for (uint64_t seed = 0; seed < 50; ++seed)
+    for (const char* purpose : {"init", "dropout", "order", "split"})
+      for (int layer = 0; layer < 100; ++layer)
+        for (const char* part : {"attention", "attention.query.weight", "feed_forward", "feed_forward.up.weight", "norm"}) {
+          const std::string name = "encoder.layers." + std::to_string(layer) + "." + part;
+          keys.push_back(random_key(seed, purpose, name));
+          for (int head = 0; head < 4; ++head) keys.push_back(random_key(seed, purpose, name, head));
+        }
+  std::sort(keys.begin(), keys.end());
+  CHECK(keys.size() == 500000);
+  CHECK(std::adjacent_find(keys.begin(), keys.end()) == keys.end());
 }
 
 TEST_CASE("gaussian draws have mean 0 and variance 1", "[random]") {
