@@ -55,11 +55,17 @@ class BigBird : public PlannedHeads {
       return own_.globals != Globals::external && (block == 0 || (own_.globals == Globals::ends && block == blocks - 1));
     };
     if (global(u) || global(v) || std::abs(u - v) <= 1) return true;
+    const uint64_t key = layout(head, blocks).key;
+    const auto word = [&](int32_t block) {
+      const auto column = static_cast<uint32_t>(block);
+      return philox({column / 4, static_cast<uint32_t>(u), no_sample, static_cast<uint32_t>(blocks)}, key)[column % 4];
+    };
+    const uint32_t own = word(v);
     int smaller = 0;
     for (int32_t w = 0; w < blocks; ++w) {
       if (global(w) || std::abs(u - w) <= 1) continue;
-      const uint32_t a = layout_word(head, blocks, u, w), b = layout_word(head, blocks, u, v);
-      smaller += a < b || (a == b && w < v);
+      const uint32_t other = word(w);
+      smaller += other < own || (other == own && w < v);
     }
     return smaller < own_.random_blocks;
   }
@@ -92,10 +98,6 @@ class BigBird : public PlannedHeads {
  private:
   Draw layout(int head, int32_t blocks) const {
     return {random_key(seed_, "layout", settings().layer_name, head), no_sample, static_cast<uint32_t>(blocks)};
-  }
-  uint32_t layout_word(int head, int32_t blocks, int32_t u, int32_t v) const {
-    const auto column = static_cast<uint32_t>(v);
-    return philox({column / 4, static_cast<uint32_t>(u), no_sample, static_cast<uint32_t>(blocks)}, layout(head, blocks).key)[column % 4];
   }
 
   // The blocks that block u sees.

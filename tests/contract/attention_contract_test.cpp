@@ -43,6 +43,19 @@ TEST_CASE("every variant has a paragraph and a config, and what has one is regis
   CHECK(test_devices().size() >= 3);
 }
 
+TEST_CASE("in the configs for comparing, no pattern looks at more than a quarter of the pairs", "[attention]") {
+  constexpr int32_t median = 200;
+  int patterns = 0;
+  for (const auto& v : models::attention_variants()) {
+    const AttentionCase c{std::string(v.name), compare_settings(v.name)};
+    const double share = make_attention(c, Dtype::f32)->pairs(median + c.settings.attention.extra_rows.count) / (median * median);
+    INFO(v.name << " looks at " << share);
+    patterns += share < 1;
+    CHECK((share <= 0.25 || share >= 1));
+  }
+  CHECK(patterns >= 7);
+}
+
 TEST_CASE("every variant equals its dense oracle", "[attention]") {
   for (const AttentionCase& c : cases()) check_oracle(c);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every attention variant with both norms: train 20 steps, resume byte-equal, evaluate, predict; threads, evaluation and logging change nothing."""
+"""Every attention variant, and groups of heads, with both norms: train 20 steps, resume byte-equal, evaluate, predict; threads, evaluation and logging change nothing."""
 import json
 import os
 import re
@@ -15,9 +15,13 @@ check(len(variants) == EXPECTED_VARIANTS, f"{len(variants)} variants found")
 
 
 
-def keeps_the_contract(work, variant, norm):
-    run = f"{variant}-{norm}"
-    work.train(run, f"model.attention.type={variant}", f"model.norm.type={norm}", "train.duration=20", "checkpoint.every=10", "eval.every=20")
+GROUPS = ["~model.attention.type", "~model.attention.heads",
+          "model.attention.groups=[{type: local, heads: 1, local: {left: 2}}, {type: global_external, heads: 2}, {type: bigbird, heads: 1}]"]
+
+
+def keeps_the_contract(work, name, attention, norm):
+    run = f"{name}-{norm}"
+    work.train(run, *attention, f"model.norm.type={norm}", "train.duration=20", "checkpoint.every=10", "eval.every=20")
     work.copy_as_killed(run, 10, run + "-resumed")
     work.resume(run + "-resumed")
     check(work.same(run, run + "-resumed") is None, f"{run}: {work.same(run, run + '-resumed')}")
@@ -35,7 +39,8 @@ def keeps_the_contract(work, variant, norm):
 
 with Workplace() as work:
     with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(keeps_the_contract, work, v, norm) for v in variants for norm in ("layer_norm", "batch_norm")]:
+        chosen = [(v, [f"model.attention.type={v}"]) for v in variants] + [("groups", GROUPS)]
+        for done in [pool.submit(keeps_the_contract, work, *c, norm) for c in chosen for norm in ("layer_norm", "batch_norm")]:
             done.result()
 
     work.train("threads-1", "device.threads=1")

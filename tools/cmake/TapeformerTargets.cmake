@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tapeformer_library(NAME FILES ... LINK ... PRIVATE_LINK ...): one static library a folder, with the project's warnings and sanitizers.
-# tapeformer_test(NAME FILES ... LINK ...): one Catch2 program a folder, run in random order, failing a test that asserts nothing.
+# tapeformer_test(NAME FILES ... LINK ... TAGS ...): one Catch2 program a folder, run in random order, failing a test that asserts nothing. The
+# cases of each tag are a test of their own, and what has none of the tags is one more.
 include_guard()
 
 function(tapeformer_compile_options target)
@@ -33,11 +34,21 @@ function(tapeformer_library name)
 endfunction()
 
 function(tapeformer_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FILES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FILES;LINK;TAGS")
   add_executable(test_${name} ${arg_FILES})
   target_link_libraries(test_${name} PRIVATE tapeformer_test_support ${arg_LINK})
   tapeformer_compile_options(test_${name})
   target_compile_options(test_${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # a test's time is in the library, its build time is not
-  add_test(NAME ${name} COMMAND test_${name} --order rand --rng-seed time --warn NoAssertions
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set(names ${name})
+  set(filter_${name})
+  foreach(tag ${arg_TAGS})
+    list(APPEND names ${name}_${tag})
+    set(filter_${name}_${tag} "[${tag}]")
+    string(APPEND filter_${name} "~[${tag}]")
+  endforeach()
+  foreach(test ${names})
+    add_test(NAME ${test} COMMAND test_${name} ${filter_${test}} --order rand --rng-seed time --warn NoAssertions
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${test} PROPERTIES FAIL_REGULAR_EXPRESSION "No tests ran")
+  endforeach()
 endfunction()
