@@ -71,10 +71,10 @@ std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& of_batch) const 
     Counter block;
     blocks_[i]->visit(block);
     const AttentionCost a = blocks_[i]->attention().cost(lengths);
-    const double products = 2 * rows * (4 * c * c + 2 * c * f);
-    // Kept: qkv, the attention's output, the stream after each half, what enters the activation.
+    const double projections = blocks_[i]->attention().projections(), products = 2 * rows * (projections * c * c + 2 * c * f);
+    // Kept: qkv and the attention's output, the stream after each half, what enters the activation.
     parts.push_back({fmt::format("encoder.layers.{}", i), block.parameters, products + a.forward_flops, 2 * products + a.backward_flops,
-                     4 * rows * (6 * c + f) + a.saved_bytes});
+                     4 * rows * ((projections + 2) * c + f) + a.saved_bytes});
   }
   if (final_norm_) {
     Counter norm;

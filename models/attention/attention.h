@@ -37,7 +37,7 @@ struct AttentionOutput {
   std::vector<ops::Loss> auxiliary;  // each a sum, its weight included, and what the sum is divided by; see SequenceModel::loss
 };
 
-// Arithmetic and memory for sequences of the given lengths, projections left out.
+// Arithmetic and memory for sequences of the given lengths, without the products that Attention::projections() counts.
 struct AttentionCost {
   double forward_flops = 0, backward_flops = 0;
   double saved_bytes = 0;
@@ -60,6 +60,8 @@ class Attention {
   // Once after each update, never in forward: redraws, moves of centroids. The context has the update's number and mode train.
   virtual void after_update(Context&) {}
   virtual AttentionCost cost(const std::vector<int32_t>& lengths) const = 0;
+  // Products of every row with a matrix [C,C] around the heads: query, key, value, output.
+  virtual int projections() const { return 0; }
   // (query, key) pairs that a sequence of n rows makes it look at, mean over the heads; of fewer keys, n times as many as there are. n^2
   // where every row acts upon every other, with softmax or without.
   virtual double pairs(int32_t n) const { return static_cast<double>(n) * n; }

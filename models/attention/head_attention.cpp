@@ -40,20 +40,20 @@ Tensor first_projection(const nn::Builder& build, const std::string& layer_name,
   return weight;
 }
 
-HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, const AttentionSettings& s,
-                             std::vector<std::string> projections, std::vector<std::unique_ptr<Heads>> groups)
+HeadAttention::HeadAttention(const nn::Builder& build, const std::string& name, const AttentionSettings& s, std::vector<std::string> parts,
+                             std::vector<std::unique_ptr<Heads>> groups)
     : name_(name),
       settings_(s),
-      projections_(std::move(projections)),
-      weight_(build.constant(name + ".projections.weight", {static_cast<int64_t>(projections_.size()) * s.dim, s.dim}, 0)),
-      bias_(build.constant(name + ".projections.bias", {static_cast<int64_t>(projections_.size()) * s.dim}, 0)),
+      parts_(std::move(parts)),
+      weight_(build.constant(name + ".projections.weight", {static_cast<int64_t>(parts_.size()) * s.dim, s.dim}, 0)),
+      bias_(build.constant(name + ".projections.bias", {static_cast<int64_t>(parts_.size()) * s.dim}, 0)),
       groups_(std::move(groups)),
       output_(build, name + ".output", s.dim, s.dim) {
-  for (size_t p = 0; p < projections_.size(); ++p) {
+  for (size_t p = 0; p < parts_.size(); ++p) {
     const int64_t first = static_cast<int64_t>(p) * s.dim;
-    weights_.push_back(rows_of(weight_, fmt::format("{}.{}.weight", name, projections_[p]), first, s.dim));
-    biases_.push_back(rows_of(bias_, fmt::format("{}.{}.bias", name, projections_[p]), first, s.dim));
-    weights_[p].value.copy_from(first_projection(build, name, projections_[p], s.dim));
+    weights_.push_back(rows_of(weight_, fmt::format("{}.{}.weight", name, parts_[p]), first, s.dim));
+    biases_.push_back(rows_of(bias_, fmt::format("{}.{}.bias", name, parts_[p]), first, s.dim));
+    weights_[p].value.copy_from(first_projection(build, name, parts_[p], s.dim));
   }
 }
 
@@ -69,7 +69,7 @@ AttentionOutput HeadAttention::forward(Context& context, const Variable& x, cons
 Variable HeadAttention::slice(Context& context, const Variable& projected, const Heads& group) const {
   if (groups_.size() == 1) return projected;
   std::vector<ops::ColumnRange> ranges;
-  for (size_t p = 0; p < projections_.size(); ++p)
+  for (size_t p = 0; p < parts_.size(); ++p)
     ranges.push_back(
         {static_cast<int64_t>(p) * settings_.dim + group.settings().first_head * head_dim(), group.settings().heads * head_dim()});
   return ops::columns(context, projected, ranges);
@@ -96,7 +96,7 @@ Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing
   const int64_t n = packing.rows(), d = head_dim();
   LayerInput input(x, packing, around.norm);
   const Tensor projected = input.project(context, weight_, &bias_).value.clone();
-  const Tensor values = projected.columns(static_cast<int64_t>(projections_.size() - 1) * settings_.dim, settings_.dim);
+  const Tensor values = projected.columns(static_cast<int64_t>(parts_.size() - 1) * settings_.dim, settings_.dim);
   Tensor out(projected.dtype(), {settings_.heads * n, n});
   for (int64_t first = 0; first < n; first += d)
     ops::dispatch(projected.dtype(), [&]<class T>(T) {

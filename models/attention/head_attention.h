@@ -12,20 +12,22 @@ Tensor first_projection(const nn::Builder&, const std::string& layer_name, const
 
 class HeadAttention : public Attention {
  public:
-  // `projections` names the parts in their order, the values last; the groups' heads are those of the layer, in order.
-  HeadAttention(const nn::Builder&, const std::string& name, const AttentionSettings&, std::vector<std::string> projections,
+  // `parts` names the projections in their order, the values last; the groups' heads are those of the layer, in order.
+  HeadAttention(const nn::Builder&, const std::string& name, const AttentionSettings&, std::vector<std::string> parts,
                 std::vector<std::unique_ptr<Heads>> groups);
   AttentionOutput forward(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   void visit(nn::Visitor&) override;
   void after_update(Context&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
+  int projections() const override { return static_cast<int>(parts_.size()) + 1; }
   double pairs(int32_t n) const override;
   // The heads with columns of the identity as values, head_dim columns at a time: right for whatever is linear in the values.
   Tensor weights(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   bool has_auxiliary() const override;
   InputReaders input_readers() override;
 
-  const std::vector<std::string>& projections() const { return projections_; }
+  // The names of what the heads read, the values last.
+  const std::vector<std::string>& parts() const { return parts_; }
   // The group that holds a head of the layer.
   const Heads& group_of(int head) const;
 
@@ -36,7 +38,7 @@ class HeadAttention : public Attention {
 
   std::string name_;
   AttentionSettings settings_;
-  std::vector<std::string> projections_;
+  std::vector<std::string> parts_;
   Parameter weight_, bias_;                  // [parts * C, C], [parts * C]: what the op sees
   std::vector<Parameter> weights_, biases_;  // its rows, under their own names
   std::vector<std::unique_ptr<Heads>> groups_;

@@ -66,6 +66,16 @@ TEST_CASE("extra rows count in BatchNorm's statistics and in the cost", "[encode
   CHECK(flops(3, 7) == flops(0, 10));
 }
 
+TEST_CASE("the cost counts the projections a layer has", "[encoder]") {
+  const auto flops = [](const char* type) {
+    const std::string word = fmt::format("model.attention.type={}", type);
+    return models::Encoder({.seed = 1}, model_settings({word}), token_description()).cost({10})[1].forward_flops;
+  };
+  CHECK(flops("full") == 2 * 10 * (4 * 8 * 8 + 2 * 8 * 12) + 4.0 * 100 * 8);
+  CHECK(flops("linear") == 2 * 10 * (4 * 8 * 8 + 2 * 8 * 12) + 4.0 * 10 * 4 * 4 * 2);
+  CHECK(flops("fnet") < 2 * 10 * (4 * 8 * 8 + 2 * 8 * 12));
+}
+
 TEST_CASE("gradients with extra rows agree with central differences", "[encoder]") {
   const data::Description d = token_description(data::Task::tagging);
   const TestDevice& device = test_devices().front();

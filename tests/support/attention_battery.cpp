@@ -87,9 +87,9 @@ Matrix dense_heads(const models::HeadAttention& a, const Parameters& p, const Ma
   const int64_t dim = x.columns;
   std::vector<Matrix> projected;
   const auto part = [&](const Matrix& rows, size_t i) {
-    return project(rows, p.at("attention." + a.projections()[i] + ".weight"), p.at("attention." + a.projections()[i] + ".bias"));
+    return project(rows, p.at("attention." + a.parts()[i] + ".weight"), p.at("attention." + a.parts()[i] + ".bias"));
   };
-  for (size_t i = 0; i < a.projections().size(); ++i) projected.push_back(part(x, i));
+  for (size_t i = 0; i < a.parts().size(); ++i) projected.push_back(part(x, i));
   Matrix o(x.rows, dim);
   const int head_dim = a.group_of(0).settings().head_dim;
   for (int b = 0; b < packing.sequences(); ++b)
