@@ -27,6 +27,16 @@ CASES = [
     ("split", "\u00e9t\u00e9", None, None, 1, [(2, 4, NO_SAMPLE, 0)]),
     ("data", "listops", None, None, 1, [(0, 0, 0, 0), (0, 40, 70000, 0)]),
     ("rotations", "encoder.layers.0.attention", 1, 3, 1, [(0, 0, NO_SAMPLE, 0), (7, 9, NO_SAMPLE, 2)]),
+    ("layout", "encoder.layers.0.attention", 1, None, 1, [(1, 0, NO_SAMPLE, 17), (16, 13, NO_SAMPLE, 17)]),
+    ("planes", "encoder.layers.0.attention", 0, None, 1, [(0, 0, NO_SAMPLE, 0), (31, 16, NO_SAMPLE, 5)]),
+    ("picks", "encoder.layers.0.attention", 0, None, 1, [(0, 0, NO_SAMPLE, 0), (0, 299, NO_SAMPLE, 5)]),
+    ("features", "encoder.layers.0.attention", 3, 0, 1, [(0, 0, NO_SAMPLE, 0), (255, 15, NO_SAMPLE, 2)]),
+    ("features", "encoder.layers.0.attention", 3, 1, 1, [(0, 0, NO_SAMPLE, 0)]),
+    ("features", "encoder.layers.0.attention", None, None, 1, [(0, 0, NO_SAMPLE, 0)]),
+    ("centroids", "encoder.layers.0.attention", 2, None, 1, [(0, 0, NO_SAMPLE, 0), (15, 31, NO_SAMPLE, 0)]),
+    ("gumbel", "encoder.layers.0.attention", 1, 0, 1, [(0, 0, 3, 17), (4, 2, 3, 17)]),
+    ("pack_dropout", "encoder.layers.0.attention", 0, None, 1, [(15, 299, 3, 17)]),
+    ("cluster_dropout", "encoder.layers.0.attention", 0, None, 1, [(15, 299, 3, 17)]),
 ]
 PERMUTATIONS = [(1, 0, 1), (1, 0, 10), (1, 1, 10), (1, 0, 16), (9, 3, 1000), (1, 0, 54000)]  # seed, epoch, n
 
