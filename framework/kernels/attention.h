@@ -19,7 +19,7 @@ struct AttentionCall {
   int heads = 1, head_dim = 0;  // any head_dim >= 1
   double scale = 1;             // of the scores
   View<const T> q, k, v;        // [rows, heads * head_dim], head h in columns h * head_dim ...
-  // Dropout of the probabilities: row = the query's row in its sequence, column = the key's, a key for each head; off when threshold is 0.
+  // Dropout of the probabilities: row = the query's row in its sequence, column = the key's place, a key for each head; off when threshold is 0.
   const uint64_t* dropout_keys = nullptr;  // [heads]
   DropoutDraw dropout;                     // its key and arrays are not used here
 

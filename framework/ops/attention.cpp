@@ -41,6 +41,8 @@ class PlanCheck {
       require(plan, "attention: sequence {} has no plan", sequence);
       rows("queries", sequence, plan->queries, plan->query_rows, queries_.length(sequence));
       rows("keys", sequence, plan->keys, plan->key_rows, keys_.length(sequence));
+      require(plan->key_places.empty() || plan->key_places.size() == static_cast<size_t>(plan->keys),
+              "attention: the plan of sequence {} has {} keys and {} places", sequence, plan->keys, plan->key_places.size());
     }
   }
 

@@ -2,10 +2,26 @@
 // The Fourier transform of sequences: checks, and the same kernel forward and backward.
 #include "framework/ops/fourier.h"
 
+#include <cmath>
+
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
+namespace {
+
+// A real transform of N C values is 2.5 N C log2(N C) FLOPs, the same backward.
+OpWork fourier_work(const Tensor& x, const std::vector<FourierPlanPointer>& plans) {
+  Work one{0, 2 * bytes_of(x)};
+  for (const FourierPlanPointer& plan : plans) {
+    const double values = static_cast<double>(plan->length) * static_cast<double>(x.shape()[1]);
+    one.flops += values > 0 ? 2.5 * values * std::log2(values) : 0;
+  }
+  return {one, one};
+}
+
+}  // namespace
 
 FourierPlanPointer FourierTables::plan(int32_t length) {
   constexpr size_t bound = size_t{32} << 20;
@@ -29,6 +45,7 @@ Variable fourier(Context& ctx, const Variable& x, const Packing& packing, Fourie
   require(length == 0 || packing.longest() <= length, "fourier: a sequence of {} rows, transforms of {}", packing.longest(), length);
   std::vector<FourierPlanPointer> plans;
   for (int b = 0; b < packing.sequences(); ++b) plans.push_back(tables.plan(length ? length : packing.length(b)));
+  const ProfileScope profile(ctx, "fourier", [&] { return fourier_work(x.value, plans); });
   const auto transform = [&packing, plans = std::move(plans), matrix = tables.channels()](const Execution& on, const Tensor& from,
                                                                                           const GradientTarget& to) {
     dispatch(from.dtype(), [&]<class T>(T) {

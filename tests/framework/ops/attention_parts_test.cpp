@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/core/error.h"
+#include "framework/core/random.h"
 #include "tests/framework/ops/attention_pairs.h"
 #include "tests/framework/ops/op_check.h"
 #include "tests/support/catch.h"
@@ -217,4 +218,28 @@ TEST_CASE("attention refuses row lists and parts that do not fit", "[attention]"
   CHECK_THROWS_WITH(ops::cross_attention(ctx, x, y, y, packing, other, {second, second}, settings),
                     Contains("2 sequences of queries and 1"));
   CHECK_THROWS_WITH(ops::cross_attention(ctx, y, x, y, other, packing, {second}, settings), Contains("v is"));
+}
+
+TEST_CASE("keys may have places of their own in dropout's draws", "[attention]") {
+  const int n = 70;
+  const Packing packing({n}, {4});
+  TilePlan plan = full_plan(n, n);
+  for (int j = 0; j < n; ++j) plan.key_places.push_back(j * 37 % 50);
+  const ops::AttentionPart part{std::make_shared<const TilePlan>(plan)};
+  for (const TestDevice& device : test_devices()) {
+    Context ctx = test_context(device, nullptr, Mode::train);
+    const Tensor zeros = Tensor::zeros(device.dtype, {n, 1}), v = random_tensor(device.dtype, {n, 1}, 3);
+    const Matrix o(ops::attention(ctx, {zeros}, {zeros}, {v}, packing, part, {.heads = 1, .scale = 1, .dropout = 0.3, .name = "layer"}).value);
+    const Draw draw{random_key(7, "attention_dropout", "layer", 0), 4, 3};
+    Matrix expected(n, 1), values(v);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j)
+        if (draw.word(static_cast<uint32_t>(i), static_cast<uint32_t>(j * 37 % 50)) >= dropout_threshold(0.3))
+          expected(i, 0) += values(j, 0) / 0.7 / n;
+    CHECK(relative_error(o, expected) <= device.tolerance);
+  }
+  plan.key_places.pop_back();
+  Context ctx = test_context(test_devices().front(), nullptr);
+  const Tensor zeros = Tensor::zeros(Dtype::f64, {n, 1});
+  CHECK_THROWS_AS(ops::attention(ctx, {zeros}, {zeros}, {zeros}, packing, ops::AttentionPart{std::make_shared<const TilePlan>(plan)}, {}), Error);
 }
