@@ -16,7 +16,7 @@ namespace {
 using Groups = std::vector<ProductGroup>;
 
 void check_block(std::string_view what, size_t group, const Block& b, const Shape& shape) {
-  const int64_t rows = shape[0], columns = rows ? shape.count() / rows : 0;
+  const int64_t rows = shape[0], columns = rows ? shape.count() / rows : shape[1];
   require(b.row >= 0 && b.rows >= 0 && b.row + b.rows <= rows && b.column >= 0 && b.columns >= 0 && b.column + b.columns <= columns,
           "batched_product: group {} has rows {} + {} and columns {} + {} of {}, which is {}", group, b.row, b.rows, b.column, b.columns,
           what, shape.text());

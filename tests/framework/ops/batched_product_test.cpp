@@ -91,6 +91,15 @@ TEST_CASE("batched_product takes a parameter of three axes", "[batched_product]"
   CHECK(y.values == std::vector<double>{62, 73});
 }
 
+TEST_CASE("a product over no rows is zero, also of arrays without rows", "[batched_product]") {
+  for (const TestDevice& device : test_devices()) {
+    Context ctx = test_context(device, nullptr);
+    const Variable a{Tensor::zeros(device.dtype, {2, 5})}, none{Tensor::zeros(device.dtype, {0, 6})};
+    const Matrix y(ops::batched_product(ctx, a, none, {2, 3}, {{{0, 2, 0, 0}, {0, 0, 2, 3}, {0, 2, 0, 3}}}).value);
+    CHECK(y.values == std::vector<double>(6));
+  }
+}
+
 TEST_CASE("blocks are disjoint unless two share an element", "[batched_product]") {
   const Block a{0, 4, 0, 4};
   CHECK(disjoint(std::vector<Block>{a, {4, 4, 0, 4}, {0, 4, 4, 4}, {4, 2, 4, 4}}));
