@@ -12,7 +12,7 @@ VALUES = {
     "model.dim": (1, 6, 7, 16),
     "model.attention.heads": (1, 2, 3),
     "model.layers": (1, 2),
-    "model.attention.type": ("full", "local", "linear", "[local, full]"),
+    "model.attention.type": ("full", "local", "linear", "bigbird", "global_external", "[local, full]", "[stride, longformer]"),
     "model.attention.local.form": ("band", "blocked"),
     "model.attention.local.left": (0, 1, 1073741824),
     "model.attention.dropout": (0, 0.2),
