@@ -208,13 +208,18 @@ void Hdf5File::write_texts(const std::string& path, const std::vector<std::strin
 
 // The attribute that H5DSset_label of the high-level library writes: one variable string for each axis.
 void Hdf5File::write_axis_labels(const std::string& path, const std::vector<std::string>& labels) {
-  require(labels.size() == dataset(path).sizes().size(), "{}: {} labels for its axes", path, labels.size());
   std::vector<const char*> pointers;
   for (const std::string& label : labels) {
     check_text(label, path);
     pointers.push_back(label.c_str());
   }
   const Hdf5Quiet quiet;
+  {
+    // Its contents may not be there yet.
+    const Hdf5Handle dataset(hdf5_checked(H5Dopen2(file_.id(), path.c_str(), H5P_DEFAULT), *origin_, "open", path), H5Dclose);
+    const Hdf5Handle axes(hdf5_checked(H5Dget_space(dataset.id()), *origin_, "open", path), H5Sclose);
+    require(H5Sget_simple_extent_ndims(axes.id()) == static_cast<int>(labels.size()), "{}: {} labels for its axes", path, labels.size());
+  }
   Hdf5Handle type(hdf5_checked(H5Tcopy(H5T_C_S1), *origin_, "make", "a string type"), H5Tclose);
   hdf5_checked(H5Tset_size(type.id(), H5T_VARIABLE), *origin_, "make", "a string type");
   const Hdf5Handle space = space_of({labels.size()}, *origin_, path);

@@ -38,10 +38,10 @@ def bounded_memory(work):
     for name, rows in (("small", 12), ("large", 1200)):
         all_texts = texts(rows, 20000)
         work.write(name + ".tsv", "Source\tTarget\n" + "".join(f"{text}\t{i % 3}\n" for i, text in enumerate(all_texts)))
-        table = [f"data.train.path={name}.tsv", "data.valid.path=small.tsv", "data.test.path="]
+        table = [f"data.train.path={name}.tsv", "data.valid.path=small.tsv", 'data.test.path=""']
         peaks[name] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + ".h5", *table)
         peaks[name + " compressed"] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + "-deflated.h5", "--compress", *table)
-        own = [f"data.{part}.path={name}.h5" for part in ("train", "valid")] + ["data.test.path="]
+        own = [f"data.{part}.path={name}.h5" for part in ("train", "valid")] + ['data.test.path=""']
         peaks[name + " again"] = peak_of(work, "data", "convert", "bytes.yaml", "-o", name + "-again.h5", *own)
         for file in (name + ".h5", name + "-deflated.h5", name + "-again.h5"):
             with h5py.File(work.file(file)) as h5:
@@ -63,13 +63,13 @@ def bounded_memory(work):
 def same_as_before(work):
     # Splits, skipped rows, unknown tokens, tags and targets go through the same pass: what is trained from the file is what is trained from the tables.
     work.write("rows.csv", "text,label,weight,name\n" + "".join(f"{'a b c d'[: i % 7]},{i % 2},{i % 3 + 1},n{i}\n" for i in range(60)))
-    table = ["data.train.path=rows.csv", "data.valid.path=", "data.test.path=", "data.train.text=text", "data.train.label=label", "data.train.weight=weight",
+    table = ["data.train.path=rows.csv", 'data.valid.path=""', 'data.test.path=""', "data.train.text=text", "data.train.label=label", "data.train.weight=weight",
              "data.train.id=name", "data.split.valid=0.25", "data.empty=skip", "tokenizer.minimum_count=9"]
     done = work.call("data", "convert", "config.yaml", "-o", "rows.h5", *table)
     check(done.returncode == 0 and "empty samples left out" in done.stderr and "tokens unknown" in done.stderr, done.stderr)
     done = work.call("train", "config.yaml", "-o", "from-tables", *table)
     check(done.returncode == 0, done.stderr)
-    done = work.call("train", "config.yaml", "-o", "from-file", "data.train.path=rows.h5", "data.valid.path=rows.h5", "data.test.path=")
+    done = work.call("train", "config.yaml", "-o", "from-file", "data.train.path=rows.h5", "data.valid.path=rows.h5", 'data.test.path=""')
     check(done.returncode == 0, done.stderr)
     one, two = work.parameters("from-tables"), work.parameters("from-file")
     check(one.keys() == two.keys() and all((one[n] == two[n]).all() for n in one), "training from the converted file differs")
@@ -80,14 +80,14 @@ def full_disk(work):
     with open(work.file("small.h5"), "rb") as source:
         before = source.read()
     for size in (0, 5000, 100000):
-        done = subprocess.run([BINARY, "data", "convert", "bytes.yaml", "-o", "small.h5", "data.train.path=small.tsv", "data.valid.path=", "data.test.path="],
+        done = subprocess.run([BINARY, "data", "convert", "bytes.yaml", "-o", "small.h5", "data.train.path=small.tsv", 'data.valid.path=""', 'data.test.path=""'],
                               cwd=work.path, capture_output=True, text=True, check=False, timeout=60,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
         check(done.returncode == 6 and done.stderr.count("error[6]") == 1 and "HDF5-DIAG" not in done.stderr, f"{size} bytes: exit {done.returncode} {done.stderr}")
         with open(work.file("small.h5"), "rb") as source:
             check(source.read() == before, f"{size} bytes: the file of before is spoiled")
         check(not [f for f in os.listdir(work.path) if ".tmp-" in f], f"{size} bytes: left {os.listdir(work.path)}")
-    done = work.call("data", "convert", "bytes.yaml", "-o", "no/such/dir.h5", "data.train.path=small.tsv", "data.valid.path=", "data.test.path=")
+    done = work.call("data", "convert", "bytes.yaml", "-o", "no/such/dir.h5", "data.train.path=small.tsv", 'data.valid.path=""', 'data.test.path=""')
     check(done.returncode == 6 and "no/such" in done.stderr, f"exit {done.returncode} {done.stderr}")
 
 

@@ -118,4 +118,4 @@ def refused(work):
 with Workplace() as work:
     for part in (classes, tags, numbers, refused):
         part(work)
-finish(120)
+finish(95)

@@ -47,11 +47,12 @@ with Workplace() as work:
     check(f"update {step + 1}:" in last, f"the update is not named: {last}")
     check("encoder." in last or "embedding" in last or "head" in last, f"the tensor is not named: {last}")
     check(samples_of(last) == [str(BAD)], f"the sequence is not named: {last}")
-    # The same in micro-batches, also with BatchNorm, which spreads it over the rows of a micro-batch and no further.
+    # The same in micro-batches. With BatchNorm the statistics are the first that is not finite, and any sample of the update may be why.
     for micro, norm in ((1, "layer_norm"), (5, "layer_norm"), (3, "batch_norm")):
         done = work.call(*words, f"micro-{micro}", *steady, f"train.micro_batch_size={micro}", f"model.norm.type={norm}")
-        named = samples_of(done.stderr.strip().splitlines()[-1])
-        check(done.returncode == 5 and str(BAD) in named and len(named) <= (micro if norm == "batch_norm" else 1), f"micro-batches of {micro}: {done.stderr[-800:]}")
+        last = done.stderr.strip().splitlines()[-1]
+        check(done.returncode == 5, f"micro-batches of {micro}: exit {done.returncode} {last}")
+        check(samples_of(last) == [str(BAD)] if norm == "layer_norm" else "running_" in last and "among the training samples" in last, f"micro-batches of {micro}: {last}")
     # A text is named by its row in the file, whatever is left out or cut away before it; or as data.id says.
     rows = ["name,text,number"] + [f"n{i},{'' if i % 3 == 0 else 'a b'},{3e38 if i == 20 else 1}" for i in range(40)]
     work.write("text.csv", "\n".join(rows) + "\n")

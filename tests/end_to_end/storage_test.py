@@ -45,7 +45,7 @@ def disk_full(work):
         check(0.7 < size / real < 1.5, f"a checkpoint of {size} bytes is estimated, it has {real}")
         check(not os.path.exists(work.file("run")) and sorted(os.listdir(work.file("good"))) == before, "a refused run left something")
     # As many checkpoints as are kept, whatever the duration.
-    work.train("few", "checkpoint.every=1", "checkpoint.keep_last=2", "log.every=100000", "train.duration=3000M", "--max-time", "1s", code=75)
+    work.train("few", "checkpoint.every=1", "checkpoint.keep_last=2", "log.every=100000", "eval.every=100000", "train.duration=3000M", "--max-time", "1s", code=75)
     # K-4, R-2: a small file system fills while the run saves every step.
     mount = work.file("small")
     os.makedirs(mount)

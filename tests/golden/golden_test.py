@@ -44,7 +44,10 @@ def near(got, wanted, tolerance, where):
 
 
 def opens():
-    """h5py reads both files without knowing of us."""
+    """h5py reads the files without knowing of us. checkpoint.h5 is of before tensors had hashes."""
+    for name, hashed in (("checkpoint.h5", False), ("checkpoint_hashed.h5", True)):
+        with h5py.File(os.path.join(work, name)) as file:
+            check(("xxh64" in file["model/head.output.weight"].attrs) == hashed and ("config_sha256" in file.attrs) == hashed, f"{name}: {dict(file.attrs)}")
     with h5py.File(os.path.join(work, "checkpoint.h5")) as file:
         check(file.attrs["encoding-version"] == "1", f"encoding-version {file.attrs['encoding-version']}")
         names = set(file["model"])
@@ -57,13 +60,14 @@ def opens():
 
 
 def answers():
-    """The checkpoint evaluates and predicts to what was written down when it was made."""
-    got, wanted = json.loads(run("eval", "checkpoint.h5", "--split", "valid", "--json").stdout), rows_of_json("evaluation.json")
-    del got["checkpoint"], wanted["checkpoint"]
-    near(got, wanted, 1e-4, "evaluation")
-    printed = run("predict", "checkpoint.h5", "lines.txt", "--proba", "--format", "jsonl").stdout
-    near([json.loads(line) for line in printed.splitlines()], rows(os.path.join(HERE, "predictions.jsonl")), 1e-4, "predictions")
-    run("inspect", "checkpoint.h5")
+    """The checkpoints evaluate and predict to what was written down when the first was made."""
+    for name in ("checkpoint.h5", "checkpoint_hashed.h5"):
+        got, wanted = json.loads(run("eval", name, "--split", "valid", "--json").stdout), rows_of_json("evaluation.json")
+        del got["checkpoint"], wanted["checkpoint"]
+        near(got, wanted, 1e-4, f"{name}: evaluation")
+        printed = run("predict", name, "lines.txt", "--proba", "--format", "jsonl").stdout
+        near([json.loads(line) for line in printed.splitlines()], rows(os.path.join(HERE, "predictions.jsonl")), 1e-4, f"{name}: predictions")
+        run("inspect", name)
     run("data", "inspect", "data.h5")
 
 
@@ -111,7 +115,7 @@ def refuses_newer():
 
 work = tempfile.mkdtemp(prefix="tapeformer-golden-")
 try:
-    for name in ("checkpoint.h5", "data.h5", "config.resolved.yaml", "lines.txt"):
+    for name in ("checkpoint.h5", "checkpoint_hashed.h5", "data.h5", "config.resolved.yaml", "lines.txt"):
         shutil.copy(os.path.join(HERE, name), work)
     opens()
     answers()
