@@ -43,7 +43,7 @@ class Cosformer : public Heads {
       if (own_.max_length != 0 && own_.max_length < n)
         fail(ExitCode::data, "a sequence of {} rows, but '{}' is {}; cut it by 'data.max_length' or write '{}'", n, own_.key,
              own_.max_length, own_word);
-      s.lengths.push_back(constant(n));
+      s.lengths.push_back(static_cast<double>(own_.max_length != 0 ? own_.max_length : std::max(1, n)));
     }
     return ops::feature_attention(context, input.projected, {}, input.packing, s);
   }
@@ -63,6 +63,7 @@ class Cosformer : public Heads {
   std::vector<double> dense_weights(const DenseInput& in) const override {
     const int32_t n = in.n, d = in.head_dim;
     const std::span<const double> q = in.q(), k = in.k();
+    const double reach = own_.max_length != 0 ? static_cast<double>(own_.max_length) : n;
     std::vector<double> weights(static_cast<size_t>(n) * static_cast<size_t>(n));
     for (int32_t i = 0; i < n; ++i) {
       double* row = weights.data() + static_cast<int64_t>(i) * n;
@@ -70,7 +71,7 @@ class Cosformer : public Heads {
       for (int32_t j = 0; j < n; ++j) {
         for (int32_t c = 0; c < d; ++c)
           row[j] += std::max(0.0, q[static_cast<size_t>(i * d + c)]) * std::max(0.0, k[static_cast<size_t>(j * d + c)]);
-        row[j] *= std::cos(std::numbers::pi * (i - j) / (2 * constant(n)));
+        row[j] *= std::cos(std::numbers::pi * (i - j) / (2 * reach));
         sum += row[j];
       }
       for (int32_t j = 0; j < n; ++j) row[j] /= std::max(sum, own_.epsilon);
@@ -79,8 +80,6 @@ class Cosformer : public Heads {
   }
 
  private:
-  double constant(int32_t n) const { return static_cast<double>(own_.max_length != 0 ? own_.max_length : std::max(1, n)); }
-
   Settings own_;
 };
 

@@ -104,7 +104,11 @@ class Run {
       for (int r = 0; r < m; ++r) {
         float* row = state + int64_t{r} * (dims + 1);
         const float by = factor(part, r);
-        for (int e = 0; e < dims; ++e) row[e] += by * part[(e / columns_ * m + r) * columns_ + e % columns_];
+        for (int first = 0; first < dims; first += columns_) {
+          const float* from = part + (static_cast<size_t>(first / columns_) * static_cast<size_t>(m) + static_cast<size_t>(r)) *
+                                         static_cast<size_t>(columns_);
+          for (int e = first; e < std::min(dims, first + columns_); ++e) row[e] += by * from[e - first];
+        }
         row[dims] += by * part[part_.z + static_cast<size_t>(r)];
       }
     });

@@ -237,6 +237,39 @@ TEST_CASE("shifts that are found can be given again", "[feature_attention]") {
   }
 }
 
+TEST_CASE("the order of keys and values does not matter where places have no part", "[feature_attention]") {
+  const Packing packing = packed({90});
+  const auto map = GENERATE(FeatureMap::given, FeatureMap::positive, FeatureMap::hyperbolic, FeatureMap::relu, FeatureMap::trigonometric,
+                            FeatureMap::softmax, FeatureMap::cosine);
+  const Tensor q = random_tensor(Dtype::f64, {90, 4}, 1), k = random_tensor(Dtype::f64, {90, 4}, 2),
+               v = random_tensor(Dtype::f64, {90, 3}, 3);
+  const auto turned = [](const Tensor& t) {
+    Tensor out(t.dtype(), t.shape());
+    for (int64_t r = 0; r < 90; ++r) out.rows((r * 7 + 5) % 90, 1).copy_from(t.rows(r, 1));
+    return out;
+  };
+  const Tensor matrix = random_tensor(Dtype::f64, {matrix_rows(map, 12), 4}, 4);
+  const ops::FeatureAttentionSettings s{
+      .heads = 1,
+      .map = map,
+      .features = 12,
+      .offset = 1e-3,
+      .denominator = map == FeatureMap::given || map == FeatureMap::softmax ? Denominator::none : Denominator::clamp,
+      .epsilon = 0.1,
+      .lengths = {90}};
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name << ", map " << int(map));
+    Context ctx = test_context(device, nullptr);
+    const auto attend = [&](const Tensor& keys, const Tensor& values) {
+      const auto at = [&](const Tensor& t) { return Variable{t.converted(device.dtype)}; };
+      return Matrix(ops::feature_attention(ctx, at(q), at(keys), at(values), at(matrix), packing, s).value);
+    };
+    const double difference = relative_error(attend(turned(k), turned(v)), attend(k, v));
+    if (map == FeatureMap::cosine) CHECK(difference > 1e-2);
+    else CHECK(difference <= 4 * device.tolerance);
+  }
+}
+
 TEST_CASE("huge inputs neither overflow nor divide by zero", "[feature_attention]") {
   const Packing packing = packed({70});
   const auto map = GENERATE(FeatureMap::positive, FeatureMap::hyperbolic, FeatureMap::softmax, FeatureMap::trigonometric);

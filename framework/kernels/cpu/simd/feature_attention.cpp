@@ -45,6 +45,13 @@ struct Work {
 
 int blocks_of(int n) { return (n + kCols - 1) / kCols; }
 
+// Asks for the rows of the tile after the one at `first`: a head's columns are too few lines a row for the hardware to guess.
+HWY_INLINE void prefetch_next(const FeatureChunk& u, ConstRows x, int first, int columns) {
+  const int last = smaller(u.rows, first + 2 * feature_tile);
+  for (int r = first + feature_tile; r < last; ++r)
+    for (int c = 0; c < columns; c += 16) __builtin_prefetch(x.row(r) + c);
+}
+
 // out[r] = [x[r], last[r]], zero up to kCols.
 HWY_INLINE void pack_with_last(ConstRows x, int first, int rows, int dims, float last, int ld, float* HWY_RESTRICT out) {
   const D d;
@@ -58,6 +65,7 @@ HWY_INLINE void pack_with_last(ConstRows x, int first, int rows, int dims, float
 
 // The products of the matrix with the scaled input, or what the map makes of x alone; exp is still to come.
 HWY_INLINE void start_features(const FeatureHead& p, const FeatureChunk& u, int first, int rows, Work& w) {
+  prefetch_next(u, u.x, first, p.input);
   if (p.map == Feature::cosine) row_waves(u, first, w.info);
   if (p.matrix_rows == 0) return apply_plain_map(p, u, first, rows, w.info, w.f);
   scale_input(p, u, first, rows, w.x, w.info);
@@ -160,6 +168,7 @@ void state_here(const FeatureHead& p, const FeatureChunk& u, float* part, float*
       if (p.matrix_rows > 0) apply_matrix_map(p, log_scale(p) - own_term(p, w.info, r) - (exponential ? shift[0] : 0), 0.f, f);
       if (p.map == Feature::softmax) exponentiate(p.features, ColumnShift{shift}, f);
     }
+    prefetch_next(u, u.v, r0, p.dims);
     pack_with_last(u.v, r0, rows, p.dims, 0, w.ldv, w.v);
     column_sums(rows, p.features, w.f, static_cast<size_t>(w.ldf), true, z);
     column_sums(rows, p.dims, w.v, static_cast<size_t>(w.ldv), true, part + at.values);
@@ -265,6 +274,8 @@ void backward_queries_here(const FeatureHead& p, const FeatureChunk& u, const fl
   for (int r0 = 0; r0 < u.rows; r0 += feature_tile) {
     const int rows = smaller(feature_tile, u.rows - r0);
     query_features(p, u, r0, rows, true, w);
+    prefetch_next(u, d_o, r0, p.dims);
+    prefetch_next(u, o, r0, p.dims);
     pack_with_last(d_o, r0, rows, p.dims, 0, w.ldv, w.v);
     for (int r = 0; r < rows; ++r) {
       float* n = w.v + r * w.ldv;
@@ -299,6 +310,7 @@ void backward_keys_here(const FeatureHead& p, const FeatureChunk& u, const float
     Rows to{dv.row(r0), dv.stride};
     multiply_panels(rows, p.dims, p.features, w.f, static_cast<size_t>(w.ldf), w.panels, static_cast<size_t>(p.features * kCols), {},
                     to.data, static_cast<size_t>(to.stride));
+    prefetch_next(u, u.v, r0, p.dims);
     pack_with_last(u.v, r0, rows, p.dims, 1, w.ldv, w.v);
     multiply_panels(rows, p.features, p.dims + 1, w.v, static_cast<size_t>(w.ldv), w.transposed, static_cast<size_t>((p.dims + 1) * kCols),
                     {}, w.df, static_cast<size_t>(w.ldf));
