@@ -99,6 +99,7 @@ std::vector<std::vector<int64_t>> Updater::micro_batches(const std::vector<int64
 // Over all micro-batches, where there are several and the model asks.
 std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t>>& batches) const {
   if (batches.size() < 2 || !model_.has_auxiliary()) return std::nullopt;
+  const ProfileScope scope(profile_, "data");
   GroupTotals sum;
   for (const auto& samples : batches) {
     const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
@@ -139,7 +140,7 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   profiled(
       profile_, "clear_gradients", [&] { clear_gradients(state_.parameters); }, state_.parameters, 0, 1);
   const std::vector<std::vector<int64_t>> batches = micro_batches(samples);
-  const std::optional<GroupTotals> group = profiled(profile_, "data", [&] { return totals(batches); });
+  const std::optional<GroupTotals> group = totals(batches);
   for (const auto& batch : batches) backward(step, batch, group ? &*group : nullptr, result);
   const optim::GradientScale scale = profiled(
       profile_, "gradient_norm",

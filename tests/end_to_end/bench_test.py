@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench`: what the profile says of a step, against the formulas written out here. No check depends on speed."""
+"""`bench`: what the profile says of a step, against the formulas written out here; inference. No check depends on speed."""
+import array
 import json
 
 from support import Workplace, check, finish
@@ -114,4 +115,34 @@ with Workplace() as workplace:
         check(needle in text, f"'{needle}' is not in the table:\n{text}")
     check("GFLOP/s" not in run(workplace), "a table that nobody asked for")
 
-finish(100)
+    def predict(config, *words):
+        done = workplace.call("bench", "predict", f"{config}.yaml", "--json", "--length", str(LENGTH), "--classes", str(CLASSES), *words)
+        check(done.returncode == 0, f"bench predict {config} {words}: exit {done.returncode}\n{done.stderr}")
+        return json.loads(done.stdout)
+
+    def outputs(batch, steps):
+        predict("full", "--warmup", "0", "--batch", str(batch), "--steps", str(steps), "--write-outputs", workplace.file("outputs"))
+        with open(workplace.file("outputs"), "rb") as source:
+            return array.array("f", source.read())
+
+    for name, folded in (("full", 0), ("local", 2 * LAYERS), ("linear", 0)):
+        got = predict(name, "--profile", "--batch", str(BATCH), "--steps", "4", "--warmup", "1")
+        check(got["folded_layers"] == folded, f"{name}: {got['folded_layers']} layers folded, expected {folded}")
+        for key in ("median_ms", "tokens_per_s", "peak_mib", "allocated_bytes"):
+            check(got[key] > 0, f"{name}: {key} is {got[key]}")
+        lines = {(row["op"], row["pass"]) for row in got["profile"]["rows"]}
+        check(("softmax", "forward") in lines and ("feed_forward", "forward") in lines, f"{name}: lines {lines}")
+        check(not any(which == "backward" for _, which in lines), f"{name}: inference goes backward")
+        # One BatchNorm is left: the one behind the last layer.
+        check(sum(r["calls"] for r in got["profile"]["rows"] if r["op"] == "batch_norm") == (1 if folded else 0), f"{name}: BatchNorm layers left")
+    whole, halves = outputs(BATCH, 4), outputs(BATCH // 2, 8)
+    check(len(whole) == 4 * BATCH * CLASSES, f"{len(whole)} probabilities")
+    check(whole == halves, "a sequence's probabilities depend on its batch mates")
+    for row in range(4 * BATCH):
+        some = whole[row * CLASSES:(row + 1) * CLASSES]
+        check(min(some) > 0 and abs(sum(some) - 1) < 1e-5, f"row {row}: {some} are no probabilities")
+    check(len(set(whole)) > 4 * BATCH, "the probabilities are all alike")
+    text = workplace.call("bench", "predict", "local.yaml", *SIZES).stdout
+    check(f"{2 * LAYERS} BatchNorm layers folded" in text and "tokens/s" in text, text)
+
+finish(150)

@@ -50,7 +50,7 @@ model:
   layers: {case['layers']}
   dropout: {dropout}
   feed_forward: {{dim: {case['ff']}, activation: gelu, dropout: {dropout}}}
-  norm: {{type: layer_norm, position: pre}}
+  norm: {{type: {case.get('norm', 'layer_norm')}, position: pre}}
   attention: {{type: {case['attention']}, heads: {case['heads']}, local: {{form: blocked, block: 128}}}}
   pooling: mean
 optim: {{type: adamw, lr: 1.0e-3, weight_decay: 0.01, clip_norm: 1.0}}
@@ -105,6 +105,15 @@ def check_equal_work(python, case, folder):
         sys.exit("unequal work: three steps were expected")
 
 
+def machine():
+    """Where and when a table was measured."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return {"machine": cpu, "cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "commit": commit,
+            "load": round(os.getloadavg()[0], 1)}
+
+
 def median(values):
     values = sorted(values)
     return values[len(values) // 2] if len(values) % 2 else (values[len(values) // 2 - 1] + values[len(values) // 2]) / 2
@@ -143,10 +152,7 @@ def main():
     parser.add_argument("--python", help="a Python that has PyTorch, numpy and h5py, in place of an environment of its own")
     arguments = parser.parse_args()
     python = arguments.python or environment()
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    table = {"machine": cpu, "cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "commit": commit, "rows": []}
+    table = dict(machine(), rows=[])
     for name in arguments.cases.split(","):
         row = measure(python, name, arguments)
         table["rows"].append(row)

@@ -64,11 +64,22 @@ def attend_local_fold(q, k, v, mask, block=128):
     return out.reshape(b, h, n, d)
 
 
+class BatchNorm(nn.BatchNorm1d):
+    """Over all rows of a batch without padding."""
+
+    def forward(self, x):
+        return super().forward(x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+
+def norm_of(case):
+    return {"layer_norm": nn.LayerNorm, "batch_norm": BatchNorm}[case.get("norm", "layer_norm")](case["dim"])
+
+
 class Block(nn.Module):
     def __init__(self, case, dropout, attend):
         super().__init__()
         dim, self.heads, self.attend = case["dim"], case["heads"], attend
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attention_norm, self.feed_forward_norm = norm_of(case), norm_of(case)
         self.qkv, self.output = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.up, self.down = nn.Linear(dim, case["ff"]), nn.Linear(case["ff"], dim)
         self.dropout = nn.Dropout(dropout)
@@ -86,7 +97,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(VOCAB, case["dim"]), nn.Embedding(case["length"], case["dim"])
         self.layers = nn.ModuleList([Block(case, dropout, attend) for _ in range(case["layers"])])
-        self.final_norm, self.head = nn.LayerNorm(case["dim"]), nn.Linear(case["dim"], CLASSES)
+        self.final_norm, self.head = norm_of(case), nn.Linear(case["dim"], CLASSES)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens, mask, weights):
@@ -101,8 +112,14 @@ def load(model, checkpoint):
     """Our checkpoint into the model, name by name."""
     import h5py
     with h5py.File(checkpoint, "r") as file:
-        ours = {name: torch.from_numpy(numpy.array(value)) for name, value in file["model"].items()}
+        ours = {name: torch.from_numpy(numpy.array(value)) for group in ("model", "buffers") if group in file for name, value in file[group].items()}
     state = {"tokens.weight": ours.pop("embedding.tokens.weight"), "positions.weight": ours.pop("embedding.positions.weight")}
+
+    def take_norm(to, name):
+        for kind in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+            if f"{name}.{kind}" in ours:
+                state[f"{to}.{kind}"] = ours.pop(f"{name}.{kind}").reshape(() if kind == "num_batches_tracked" else (-1,))
+
     for i in range(len(model.layers)):
         prefix, layer = f"layers.{i}.", f"encoder.layers.{i}."
         for kind in ("weight", "bias"):
@@ -110,10 +127,10 @@ def load(model, checkpoint):
             state[f"{prefix}output.{kind}"] = ours.pop(f"{layer}attention.output.{kind}")
             for part in ("up", "down"):
                 state[f"{prefix}{part}.{kind}"] = ours.pop(f"{layer}feed_forward.{part}.{kind}")
-            for norm in ("attention_norm", "feed_forward_norm"):
-                state[f"{prefix}{norm}.{kind}"] = ours.pop(f"{layer}{norm}.{kind}")
+        for norm in ("attention_norm", "feed_forward_norm"):
+            take_norm(f"{prefix}{norm}", f"{layer}{norm}")
+    take_norm("final_norm", "encoder.final_norm")
     for kind in ("weight", "bias"):
-        state[f"final_norm.{kind}"] = ours.pop(f"encoder.final_norm.{kind}")
         state[f"head.{kind}"] = ours.pop(f"head.output.{kind}")
     if ours:
         sys.exit(f"not loaded: {sorted(ours)}")

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer bench predict`, beside `bench step`.
+#pragma once
+#include "tools/command.h"
+
+namespace tapeformer::tools {
+
+void add_bench_predict(CLI::App& bench, Command& command);
+
+}  // namespace tapeformer::tools
