@@ -178,8 +178,13 @@ void state_here(const FeatureHead& p, const FeatureChunk& u, float* part, float*
 
 HWY_INLINE float dot(int n, const float* a, const float* b) {
   const D d;
-  V sum = hn::Zero(d);
+  V sum = hn::Zero(d), second = sum;
   int c = 0;
+  for (; c + 2 * kLanes <= n; c += 2 * kLanes) {
+    sum = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, b + c), sum);
+    second = hn::MulAdd(hn::LoadU(d, a + c + kLanes), hn::LoadU(d, b + c + kLanes), second);
+  }
+  sum = hn::Add(sum, second);
   for (; c + kLanes <= n; c += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, b + c), sum);
   if (c < n) sum = hn::MulAdd(load_some(a + c, n - c), load_some(b + c, n - c), sum);
   return sum_lanes(sum);
@@ -263,6 +268,23 @@ HWY_INLINE void pull(const FeatureHead& p, const FeatureChunk& u, bool keys, int
   }
 }
 
+// out[c] += sum over rows of weight[r] x[r][c].
+void weighted_column_sums(int rows, int width, const float* x, int ldx, const float* weight, int ldw, float* out) {
+  const D d;
+  for (int c = 0; c < width; c += 4 * kLanes) {
+    const int vectors = smaller(4, (width - c + kLanes - 1) / kLanes);
+    V sum[4];
+    for (int i = 0; i < 4; ++i) sum[i] = i < vectors ? hn::Load(d, out + c + i * kLanes) : hn::Zero(d);
+    for (int r = 0; r < rows; ++r) {
+      const V by = hn::Set(d, weight[r * ldw]);
+      const float* row = x + r * ldx + c;
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[i] = hn::MulAdd(by, hn::LoadU(d, row + smaller(i, vectors - 1) * kLanes), sum[i]);
+    }
+    for (int i = 0; i < vectors; ++i) hn::Store(sum[i], d, out + c + i * kLanes);
+  }
+}
+
 void backward_queries_here(const FeatureHead& p, const FeatureChunk& u, const float* state, ConstRows o, const float* denominator,
                            ConstRows d_o, Rows dq, float* part, float* d_matrix, float* scratch) {
   const D d;
@@ -287,11 +309,7 @@ void backward_queries_here(const FeatureHead& p, const FeatureChunk& u, const fl
     multiply_panels(rows, p.features, p.dims + 1, w.v, static_cast<size_t>(w.ldv), w.transposed, static_cast<size_t>((p.dims + 1) * kCols),
                     {}, w.df, static_cast<size_t>(w.ldf));
     outer_panels(p.features, p.dims, rows, w.f, static_cast<size_t>(w.ldf), w.v, static_cast<size_t>(w.ldv), true, part, 0, p.features);
-    for (int c = 0; c < p.features; c += kLanes) {
-      V sum = hn::Load(d, z + c);
-      for (int r = 0; r < rows; ++r) sum = hn::MulAdd(hn::Set(d, w.v[r * w.ldv + p.dims]), hn::LoadU(d, w.f + r * w.ldf + c), sum);
-      hn::Store(sum, d, z + c);
-    }
+    weighted_column_sums(rows, p.features, w.f, w.ldf, w.v + p.dims, w.ldv, z);
     pull(p, u, false, r0, rows, dq, d_matrix, r0 > 0, w);
   }
 }

@@ -89,8 +89,16 @@ HWY_INLINE void row_waves(const FeatureChunk& u, int first, TileRows& info) {
 HWY_INLINE float largest(const FeatureHead& p, const float* u) {
   const D d;
   const int n = p.matrix_rows;
-  V most = hn::Set(d, -3.0e38f);
-  for (int c = 0; c < n; c += kLanes) {
+  V most = hn::Set(d, -3.0e38f), second = most;
+  const bool pairs = p.map == Feature::hyperbolic;
+  const auto at = [&](int c) HWY_ATTR { return pairs ? hn::Abs(hn::LoadU(d, u + c)) : hn::LoadU(d, u + c); };
+  int c = 0;
+  for (; c + 4 * kLanes <= n; c += 4 * kLanes) {
+    most = hn::Max(most, hn::Max(at(c), at(c + kLanes)));
+    second = hn::Max(second, hn::Max(at(c + 2 * kLanes), at(c + 3 * kLanes)));
+  }
+  most = hn::Max(most, second);
+  for (; c < n; c += kLanes) {
     V v = load_at(u, c, n);
     if (p.map == Feature::hyperbolic) v = hn::Abs(v);
     if (HWY_UNLIKELY(c + kLanes > n)) v = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - c)), v, most);
@@ -185,13 +193,25 @@ HWY_INLINE float pull_row(const FeatureHead& p, bool keys, float offset, const f
   const V o = hn::Set(d, offset);
   V total = hn::Zero(d);
   switch (p.map) {
-    case Feature::positive:
-      for (int c = 0; c < n; c += kLanes) {
+    case Feature::positive: {
+      V second = hn::Zero(d);
+      int c = 0;
+      for (; c + 2 * kLanes <= n; c += 2 * kLanes) {
+        const V a = hn::Mul(hn::LoadU(d, df + c), hn::Sub(hn::LoadU(d, f + c), o));
+        const V b = hn::Mul(hn::LoadU(d, df + c + kLanes), hn::Sub(hn::LoadU(d, f + c + kLanes), o));
+        total = hn::Add(total, a);
+        second = hn::Add(second, b);
+        hn::StoreU(a, d, df + c);
+        hn::StoreU(b, d, df + c + kLanes);
+      }
+      total = hn::Add(total, second);
+      for (; c < n; c += kLanes) {
         const V h = first_only(hn::Mul(load_at(df, c, n), hn::Sub(load_at(f, c, n), o)), n - c);
         total = hn::Add(total, h);
         store_at(h, df, c, n);
       }
       break;
+    }
     case Feature::hyperbolic:
       for (int c = 0; c < n; c += kLanes) {
         const V a = first_only(hn::Mul(load_at(df, c, n), hn::Sub(load_at(f, c, n), o)), n - c);

@@ -101,7 +101,18 @@ HWY_INLINE void norm_gradients(int rows, int K, ConstRows x, const float* mean, 
 // out[c] (+)= sum over rows of x, scratch rows.
 HWY_INLINE void column_sums(int rows, int width, const float* x, size_t ldx, bool add, float* out) {
   const D d;
-  for (int c = 0; c < width; c += kLanes) {
+  int c = 0;
+  for (; c + 4 * kLanes <= width; c += 4 * kLanes) {  // four sums hide the latency of an addition
+    V s[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) s[i] = add ? hn::Load(d, out + c + i * kLanes) : hn::Zero(d);
+    for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) s[i] = hn::Add(s[i], hn::LoadU(d, x + r * ldx + c + i * kLanes));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) hn::Store(s[i], d, out + c + i * kLanes);
+  }
+  for (; c < width; c += kLanes) {
     V s = add ? hn::Load(d, out + c) : hn::Zero(d);
     for (int r = 0; r < rows; ++r) s = hn::Add(s, hn::LoadU(d, x + r * ldx + c));
     hn::Store(s, d, out + c);
