@@ -68,6 +68,7 @@ Variable SortNet::output(Context& context, const Variable& x, int64_t first_colu
   for (int b = 0; b < blocks.sequences(); ++b)
     for (int h = 0; h < heads_; ++h) {
       const int64_t row = blocks.offsets()[static_cast<size_t>(b)], m = blocks.length(b);
+      if (m == 0) continue;
       groups.push_back({{row, m, first_column + h * head_dim_, head_dim_}, {h * most_, m, 0, head_dim_}, {row, m, h * width, m}});
       biases.push_back({{row, m, 0, 1}, {h, 1, 0, m}, {row, m, h * width, m}});
     }
@@ -80,7 +81,7 @@ Variable SortNet::output(Context& context, const Variable& x, int64_t first_colu
 Variable SortNet::hidden(Context& context, const Variable& sums) {
   const int64_t d = head_dim_, rows = sums.value.shape()[0];
   std::vector<ProductGroup> groups, biases;
-  for (int h = 0; h < heads_; ++h) {
+  for (int h = 0; h < heads_ && rows > 0; ++h) {
     groups.push_back({{0, rows, (heads_ + h) * d, d}, {h * d, d, 0, d}, {0, rows, h * d, d}});
     biases.push_back({{0, rows, 0, 1}, {h, 1, 0, d}, {0, rows, h * d, d}});
   }
@@ -99,6 +100,7 @@ Variable SortNet::scores(Context& context, const Variable& projected, const Pack
   for (int b = 0; b < blocks.sequences(); ++b)
     for (int h = 0; h < heads_; ++h) {
       const int64_t row = blocks.offsets()[static_cast<size_t>(b)], m = blocks.length(b);
+      if (m == 0) continue;
       groups.push_back({{row, m, h * d, d}, {row, m, (heads_ + h) * d, d}, {row, m, h * width, m}});
     }
   return ops::batched_product(context, sums, sums, {blocks.rows(), heads_ * width}, std::move(groups),
