@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Synthetic attention: checks, forward and backward.
+#include "framework/ops/synthetic_attention.h"
+
+#include <cmath>
+
+#include "framework/core/random.h"
+#include "framework/kernels/synthetic_attention.h"
+#include "framework/ops/check.h"
+#include "framework/ops/dispatch.h"
+#include "framework/ops/work.h"
+
+namespace tapeformer::ops {
+namespace {
+
+struct Structure {
+  const Packing* packing;
+  int heads, head_dim;
+  int64_t most = 0, inner = 0, outer = 0;
+  double scale;
+  std::vector<uint64_t> dropout_keys;
+  DropoutDraw dropout;
+};
+
+template <class T>
+View<const T> view(const Variable& x) {
+  return x.value.defined() ? x.value.matrix<const T>() : View<const T>{};
+}
+
+int64_t columns_a_head(const Context& ctx, const char* name, const Variable& x, const Packing& packing, int heads) {
+  if (!x.value.defined()) return 0;
+  check_matrix(ctx, "synthetic_attention", name, x.value);
+  check_rows("synthetic_attention", x.value, packing);
+  require(x.value.shape()[1] % heads == 0, "synthetic_attention: {} has {} columns for {} heads", name, x.value.shape()[1], heads);
+  return x.value.shape()[1] / heads;
+}
+
+Structure structure(const Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing, const AttentionSettings& s) {
+  Structure out{&packing, s.heads, static_cast<int>(columns_a_head(ctx, "v", v, packing, s.heads)), 0, 0, 0, s.scale, {}, {}};
+  require(x.table.value.defined() || x.first.value.defined() || x.q.value.defined(), "synthetic_attention: no scores");
+  if (x.table.value.defined()) {
+    check_matrix(ctx, "synthetic_attention", "table", x.table.value);
+    out.most = x.table.value.shape()[1];
+    require(x.table.value.shape()[0] == s.heads * out.most && packing.longest() <= out.most,
+            "synthetic_attention: a table {} for {} heads and sequences of up to {} rows", x.table.value.shape().text(), s.heads,
+            packing.longest());
+  }
+  out.inner = columns_a_head(ctx, "first", x.first, packing, s.heads);
+  out.outer = columns_a_head(ctx, "second", x.second, packing, s.heads);
+  require(out.inner * out.outer >= (x.first.value.defined() ? packing.longest() : 0),
+          "synthetic_attention: rows of {} and {} for sequences of up to {} rows", out.inner, out.outer, packing.longest());
+  for (const Variable& qk : {x.q, x.k})
+    require(x.q.value.defined() == qk.value.defined() &&
+                (!qk.value.defined() || columns_a_head(ctx, "q or k", qk, packing, s.heads) == out.head_dim),
+            "synthetic_attention: q and k stand together, as wide as v");
+  if (!ctx.draws_dropout(s.dropout)) return out;
+  out.dropout.threshold = dropout_threshold(s.dropout);
+  out.dropout.scale = 1 / (1 - s.dropout);
+  out.dropout.step = ctx.step;
+  for (int h = 0; h < s.heads; ++h) out.dropout_keys.push_back(random_key(ctx.seed, s.purpose, s.name, s.first_head + h));
+  return out;
+}
+
+template <class T>
+kernels::SyntheticCall<T> call(const Structure& s, const SyntheticScores& x, const Variable& v) {
+  return {s.packing, s.heads,        s.head_dim,        s.most,  view<T>(x.table), s.inner, s.outer, view<T>(x.first), view<T>(x.second),
+          s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout_keys.data(), s.dropout};
+}
+
+// 2 D FLOPs a pair and 5 for the softmax, 2 D more with queries and keys; 4 and 6 backward, 4 D more with them.
+OpWork synthetic_work(const Structure& s, const SyntheticScores& x, const Variable& v) {
+  double pairs = 0;
+  for (int b = 0; b < s.packing->sequences(); ++b) pairs += s.heads * std::pow(s.packing->length(b), 2);
+  const double d = s.head_dim, qk = x.q.value.defined() ? 1 : 0, bytes = bytes_of(x.table.value, x.first.value, x.second.value, x.q.value, x.k.value);
+  return {{pairs * (2 * d * (1 + qk) + 6), bytes + 2 * bytes_of(v.value)}, {pairs * (4 * d + 6 * d * qk + 8), 2 * bytes + 3 * bytes_of(v.value)}};
+}
+
+// The gradient of x, ready to be added to; without data where nobody asks.
+Tensor cleared_target(Tape& tape, const Variable& x) {
+  if (x.node == no_node || !x.value.defined()) return {};
+  const GradientTarget target = tape.gradient_target(x.node, x.value.dtype(), x.value.shape());
+  if (target.write == kernels::Write::overwrite) target.tensor.fill_zero();
+  return target.tensor;
+}
+template <class T>
+View<T> view_or_none(const Tensor& t) {
+  return t.defined() ? t.matrix<T>() : View<T>{};
+}
+
+}  // namespace
+
+Variable synthetic_attention(Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing,
+                             const AttentionSettings& settings) {
+  Structure s = structure(ctx, x, v, packing, settings);
+  const ProfileScope profile(ctx, "synthetic_attention", [&] { return synthetic_work(s, x, v); });
+  Variable o{Tensor(ctx.dtype, v.value.shape())};
+  dispatch(ctx.dtype, [&]<class T>(T) { kernels::launch<kernels::SyntheticForward, T>(ctx.on, call<T>(s, x, v), o.value.matrix<T>()); });
+  bool wanted = false;
+  for (const Variable& in : {x.table, x.first, x.second, x.q, x.k, v}) wanted = wanted || ctx.records(in);
+  if (wanted)
+    o.node = ctx.tape->record("synthetic_attention", [s = std::move(s), x, v](Tape& tape, const Tensor& gradient) {
+      const Tensor table = cleared_target(tape, x.table), first = cleared_target(tape, x.first), second = cleared_target(tape, x.second),
+                   q = cleared_target(tape, x.q), k = cleared_target(tape, x.k), values = cleared_target(tape, v);
+      dispatch(gradient.dtype(), [&]<class T>(T) {
+        const kernels::SyntheticGradients<T> to{view_or_none<T>(table), view_or_none<T>(first), view_or_none<T>(second),
+                                                view_or_none<T>(q),     view_or_none<T>(k),     view_or_none<T>(values)};
+        kernels::launch<kernels::SyntheticBackward, T>(tape.execution(), call<T>(s, x, v), gradient.matrix<const T>(), to);
+      });
+    });
+  return o;
+}
+
+}  // namespace tapeformer::ops
