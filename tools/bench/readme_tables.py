@@ -1,34 +1,79 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the measured tables into README.md between its markers, from build/compare_pytorch.json and build/figures.json."""
+"""Writes the measured tables into README.md between its markers, and the picture.
+
+What the scripts of this folder left in build/ is taken into tools/bench/measured/ first; tables and picture are made from the files there.
+"""
 import json
 import os
+import shutil
 import statistics
 
+import chart
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
+NAMES = ("compare_pytorch", "compare_predict", "cost_by_length", "figures")
 
 
 def load(name):
-    with open(os.path.join(ROOT, "build", name), encoding="utf-8") as source:
+    """What a script measured; None where it was never run."""
+    fresh, kept = os.path.join(ROOT, "build", f"{name}.json"), os.path.join(MEASURED, f"{name}.json")
+    if os.path.exists(fresh):
+        shutil.copyfile(fresh, kept)
+    if not os.path.exists(kept):
+        return None
+    with open(kept, encoding="utf-8") as source:
         return json.load(source)
+
+
+def where(table):
+    load = f", load {table['load']} before it" if "load" in table else ""
+    return f"{table['machine']}, {table['cores']} cores, {table['date']}, commit {table['commit']}{load}"
 
 
 def speed(table):
     lines = ["Full training steps (forward, backward, clipping, AdamW) against PyTorch from PyPI, the better of eager and compiled, 2 threads, medians;",
-             f"{table['machine']}, {table['cores']} cores, {table['date']}, commit {table['commit']}. Memory is the peak above the loaded model, against eager.",
-             "Repeat: `tools/bench/compare_pytorch.py`.", "",
+             f"{where(table)}. Memory is the peak above the loaded model, against eager.",
+             "Repeat: `tools/bench/compare_pytorch.py`.", *table.get("remarks", []), "",
+             "![A training step: times faster than PyTorch](tools/bench/measured/compare_pytorch.svg)", "",
              "| case | here, ms (quartiles) | PyTorch eager, ms | compiled, ms | ratio | memory, MiB |", "|---|---|---|---|---|---|"]
     for row in table["rows"]:
         ours, eager = row["ours"], row["eager"]
         compiled = f"{row['compiled']['median_ms']:.0f}" if "compiled" in row else "not measured"
         lines.append(f"| `{row['case']}` | {ours['median_ms']:.0f} ({ours['quartile1_ms']:.0f} to {ours['quartile3_ms']:.0f}) | {eager['median_ms']:.0f} | {compiled} "
                      f"| {row['ratio']:.2f} | {ours['peak_mib']:.0f} of {eager['peak_mib']:.0f} |")
+    product = statistics.geometric_mean(row["ratio"] for row in table["rows"])
+    return lines + ["", f"The geometric mean of the ratios is {product:.2f}."]
+
+
+def inference(table):
+    lines = ["", f"Inference of the `mini` model (4 layers of 256), 32 sequences, from tokens to probabilities, 2 threads ({where(table)}), against PyTorch under",
+             "`inference_mode`, the better of plain blocks and `nn.TransformerEncoder`; the probabilities agree to 1e-4. Repeat: `tools/bench/compare_predict.py`.",
+             *table.get("remarks", []), "",
+             "| case | here, ms | PyTorch plain, ms | `nn.TransformerEncoder`, ms | ratio | memory, MiB |", "|---|---|---|---|---|---|"]
+    for row in table["rows"]:
+        encoder = f"{row['encoder']['median_ms']:.1f}" if "encoder" in row else "has no BatchNorm"
+        lines.append(f"| `{row['case']}` | {row['ours']['median_ms']:.1f} | {row['plain']['median_ms']:.1f} | {encoder} | {row['ratio']:.2f} "
+                     f"| {row['ours']['peak_mib']:.0f} of {row['plain']['peak_mib']:.0f} |")
+    return lines
+
+
+def growth(table):
+    lengths = [row["length"] for row in table["attentions"][0]["rows"]]
+    lines = ["", f"Cost as sequences grow: training steps of the small model (2 layers of 64), {table['batch']} sequences, 2 threads ({where(table)}).",
+             "Repeat: `tools/bench/cost_by_length.py`.", *table.get("remarks", []), "",
+             "| attention | " + " | ".join(f"{n} rows: us, KiB a token" for n in lengths) + f" | {lengths[-1]} over {lengths[0]}: time, memory |",
+             "|---" * (len(lengths) + 2) + "|"]
+    for found in table["attentions"]:
+        cells = [f"{row['us_per_token']:.2f}, {row['kib_per_token']:.1f}" for row in found["rows"]]
+        lines.append(f"| `{found['attention']}` | " + " | ".join(cells) + f" | {found['time_ratio']:.2f}, {found['memory_ratio']:.2f} |")
     return lines
 
 
 def quality(figures):
     runs = figures["quickstart"]
-    lines = ["", f"Quality and start-up ({figures['machine']}, {figures['cores']} cores, {figures['date']}, commit {figures['commit']}). Repeat: `tools/bench/measure_figures.py`.", "",
+    lines = ["", f"Quality and start-up ({where(figures)}). Repeat: `tools/bench/measure_figures.py`.", "",
              "| what | figure |", "|---|---|",
              "| `configs/listops/quickstart.yaml`, test accuracy, seeds 1, 2, 3 (one class: 11 %) | "
              + ", ".join(f"{100 * r['accuracy']:.1f} %" for r in runs) + f"; median {100 * statistics.median(r['accuracy'] for r in runs):.1f} % |",
@@ -44,9 +89,12 @@ def main():
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    body = "\n".join(speed(load("compare_pytorch.json")) + quality(load("figures.json")))
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, growth, quality))]
+    body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])
+    with open(os.path.join(MEASURED, "compare_pytorch.svg"), "w", encoding="utf-8") as out:
+        out.write(chart.svg(load("compare_pytorch")))
 
 
 if __name__ == "__main__":
