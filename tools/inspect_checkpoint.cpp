@@ -131,7 +131,7 @@ std::string tensor_table(const Json& tensors) {
 
 std::string inspect_checkpoint(const std::filesystem::path& file, bool json) {
   const Json c = whole_of(file);
-  if (json) return c.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (json) return c.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   std::string text = fmt::format("{}: checkpoint, whole, {}\n", printable(file.string()), bytes_text(c["bytes"].get<double>()));
   for (const auto& [path, all] : c["attributes"].items()) {
     if (path.starts_with("/model/")) continue;  // shown as what is not trainable, below

@@ -95,7 +95,7 @@ std::string inspect_table(const std::filesystem::path& file, bool json) {
       entry["distinct"] = columns[c].distinct.size() > most_distinct ? Json() : Json(columns[c].distinct.size());
       out["columns"].push_back(entry);
     }
-    return out.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return out.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   }
   std::string text = fmt::format("{}: {} rows, {} columns\n", printable(file.string()), rows, names.size());
   std::vector<std::vector<std::string>> lines{{"column", "type", "missing", "distinct", "longest"}};

@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "framework/core/host.h"
 #include "framework/core/version.h"
@@ -54,8 +56,14 @@ void write_resumed_files(const train::RunDirectory& run, const config::Document&
 }
 
 std::string config_digest(const config::Document& document) {
+  const std::string resolved = document.resolved();
   std::string text;
-  for (const auto& [key, value] : document.values()) text += fmt::format("{}: {}\n", key, value);
+  for (size_t at = 0; at < resolved.size();) {
+    const size_t end = std::min(resolved.find('\n', at), resolved.size());
+    const std::string_view line(resolved.data() + at, end - at);
+    text.append(line.substr(0, line.rfind("  # from: "))) += '\n';
+    at = end + 1;
+  }
   return io::sha256(text);
 }
 

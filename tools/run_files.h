@@ -24,7 +24,7 @@ class RunLogFile {
 // config.yaml, overrides.txt, config.resolved.yaml, labels.json, tokenizer/tokenizer.json.
 void write_start_files(const train::RunDirectory&, const config::Document&, const std::vector<std::string>& words,
                        const data::Description&);
-// SHA-256 of the lines "dotted.key: value" of every key, sorted: the same for the same settings, wherever each comes from.
+// SHA-256 of config.resolved.yaml without its "  # from:" remarks: the same for the same settings, wherever each comes from.
 std::string config_digest(const config::Document&);
 int64_t parameters_of(train::Trainer&);
 

@@ -15,11 +15,25 @@ namespace {
 
 static_assert(std::is_same_v<hid_t, int64_t>, "the identifiers of HDF5 before 1.10 have 32 bits");
 
-// Keeps the three innermost descriptions of the error stack, which is walked from its innermost entry.
+// Keeps the innermost descriptions of the error stack, at most three, which is walked from its innermost entry. That a function of the
+// library failed says nothing to who has the file.
 herr_t collect(unsigned, const H5E_error2_t* entry, void* data) {
   auto& texts = *static_cast<std::vector<std::string>*>(data);
-  if (entry->desc != nullptr && *entry->desc != '\0' && texts.size() < 3) texts.emplace_back(entry->desc);
+  std::string_view text = entry->desc == nullptr ? "" : entry->desc;
+  constexpr std::string_view reason = "error message = '";  // of the system, among addresses and descriptors
+  if (const size_t at = text.find(reason); at != std::string_view::npos) {
+    text.remove_prefix(at + reason.size());
+    text = text.substr(0, text.find('\''));
+  }
+  if (!text.empty() && text.find("()") == std::string_view::npos && texts.size() < 3) texts.emplace_back(text);
   return 0;
+}
+
+// The library closes what is open when the program ends, and says so in many words where a damaged file keeps it from doing it. Our files
+// are closed by then. To be called before anything else of the library.
+void leave_nothing_to_the_end() {
+  static const herr_t once = H5dont_atexit();
+  static_cast<void>(once);
 }
 
 herr_t refuse_link(const char*, const char*, const char* file, const char* object, unsigned*, hid_t, void* target) {
@@ -63,6 +77,7 @@ const char* class_name(H5T_class_t type_class) {
 }  // namespace
 
 Hdf5Quiet::Hdf5Quiet() {
+  leave_nothing_to_the_end();
   H5Eget_auto2(H5E_DEFAULT, &print_, &data_);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5Eclear2(H5E_DEFAULT);

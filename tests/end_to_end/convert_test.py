@@ -8,20 +8,16 @@ import subprocess
 import h5py
 import numpy
 
-from support import BINARY, CONFIG, Workplace, check, finish
+from support import BINARY, CONFIG, Workplace, check, finish, peak_memory
 
 BYTES = CONFIG.replace("type: whitespace", "type: byte").replace("max_length: 64", "max_length: 100000")
 MIB = 1 << 20
 
 
 def peak_of(work, *words):
-    """Runs the command and gives the most memory it held, in bytes."""
-    process = subprocess.Popen([BINARY, "--threads", "1", *words], cwd=work.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    messages = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    check(process.returncode == 0, f"{words}: exit {process.returncode} {messages}")
-    return usage.ru_maxrss * 1024
+    code, messages, peak = peak_memory(work, *words)
+    check(code == 0, f"{words}: exit {code} {messages}")
+    return peak
 
 
 def texts(rows, length):

@@ -2,7 +2,6 @@
 """Rows of the fault tables that no other test names: each function bears the number of its row."""
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -11,17 +10,18 @@ import time
 import h5py
 import numpy
 
-from support import BINARY, ROOT, Workplace, check, edit_checkpoint, finish
+from support import BINARY, ROOT, Workplace, check, edit_checkpoint, finish, peak_memory
 
 SHIMS = os.environ["TAPEFORMER_SHIMS"]
+ALONE = ['data.valid.path=""', 'data.test.path=""']
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 
 
-def call(work, *words, shim=None, limits=None, **variables):
+def call(work, *words, shim=None, **variables):
     env = {**os.environ, **variables}
     if shim:
         env["LD_PRELOAD"] = os.path.join(SHIMS, f"libtapeformer_shim_{shim}.so")
-    return subprocess.run([BINARY, *words], cwd=work.path, capture_output=True, text=True, check=False, timeout=120, env=env, preexec_fn=limits)
+    return subprocess.run([BINARY, *words], cwd=work.path, capture_output=True, text=True, check=False, timeout=120, env=env)
 
 
 def b08_k9_older_formats(work):
@@ -49,6 +49,7 @@ def b08_k9_older_formats(work):
         check(done.returncode == 0 and json.loads(work.read(run, "run.json"))["step"] == 30, f"{name}: exit {done.returncode} {done.stderr}")
     check(work.same("golden-checkpoint", "golden-checkpoint_hashed") is None, f"{work.same('golden-checkpoint', 'golden-checkpoint_hashed')}")
     # A layer with one more buffer than the file has is no guess: it is named.
+    file = work.file("golden-checkpoint_hashed", "checkpoints", work.checkpoints("golden-checkpoint_hashed")[-1])
     edit_checkpoint(file, lambda h5: h5.__delitem__("buffers/encoder.layers.1.attention_norm.running_var"))
     done = work.call("eval", file)
     check(done.returncode == 4 and "running_var" in done.stderr, f"a missing buffer: exit {done.returncode} {done.stderr}")
@@ -134,19 +135,12 @@ def d9_hostile_hdf5(work):
         layout[:] = h5py.VirtualSource("other.h5", "x", (12,))
         file.create_virtual_dataset("train/input_ids", layout)
 
-    def limits():
-        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-
     for make in (missing_filter, huge, huge_offsets, huge_labels, claimed_length, external_link, external_storage, virtual):
         with h5py.File(work.file("hostile.h5"), "w") as file:
             make(file)
-        words = [BINARY, "--threads", "1", "train", "config.yaml", "-o", "run", "data.train.path=hostile.h5", 'data.valid.path=""', 'data.test.path=""']
-        with subprocess.Popen(words, cwd=work.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limits) as process:
-            messages = process.stderr.read()
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        check(process.returncode == 3 and "hostile.h5" in messages, f"{make.__name__}: exit {process.returncode} {messages}")
-        check(usage.ru_maxrss < 256 * 1024, f"{make.__name__}: {usage.ru_maxrss >> 10} MiB")
+        code, messages, peak = peak_memory(work, "train", "config.yaml", "-o", "run", "data.train.path=hostile.h5", *ALONE)
+        check(code == 3 and "hostile.h5" in messages, f"{make.__name__}: exit {code} {messages}")
+        check(peak < 256 << 20, f"{make.__name__}: {peak >> 20} MiB")
         check(not os.path.exists(work.file("run")), f"{make.__name__}: left a run")
     # Cut files, and one whose writer is still there or died: its flag is set.
     for libver, flag in (("earliest", False), (("v110", "v110"), True)):
@@ -237,14 +231,10 @@ def h08_large_chunks(work):
         with h5py.File(work.file(name + ".h5"), "w") as file:
             file.create_dataset("X", data=values, **how)
             file["y"] = numpy.arange(2000) % 2
-        words = [BINARY, "--threads", "1", "train", "numbers.yaml", "-o", name, f"data.path={name}.h5"]
-        with subprocess.Popen(words, cwd=work.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            messages = process.stderr.read()
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        check(process.returncode == 0, messages)
+        code, messages, peak = peak_memory(work, "train", "numbers.yaml", "-o", name, f"data.path={name}.h5")
+        check(code == 0, messages)
         check(("in chunks of about" in messages) == (name == "chunked"), messages)
-        peaks[name] = usage.ru_maxrss >> 10
+        peaks[name] = peak >> 20
     check(work.same("contiguous", "chunked") is None, f"{work.same('contiguous', 'chunked')}")
     check(peaks["chunked"] - peaks["contiguous"] < 96, f"peak memory in MiB {peaks}: more than a few chunks of 23 MiB")
 

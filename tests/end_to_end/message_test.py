@@ -46,7 +46,7 @@ def control_characters(work):
     with h5py.File(work.file("hostile.h5"), "w") as file:
         file[cell] = numpy.zeros(3)
         file.attrs[cell] = cell
-    for words in (["inspect", "hostile.h5"], ["data", "inspect", "hostile.h5", "--json"], ["train", "config.yaml", "-o", "run", "data.train.path=hostile.h5"]):
+    for words in (["inspect", "hostile.h5"], ["data", "inspect", "hostile.h5"], ["inspect", "hostile.h5", "--json"], ["train", "config.yaml", "-o", "run", "data.train.path=hostile.h5"]):
         done = work.call(*words)
         harmless(done.stderr + done.stdout, words)
     # A whole run under such names: its log has none either.

@@ -30,7 +30,12 @@ def p1_random_signals(work):
         else:
             shutil.rmtree(work.file(run), ignore_errors=True)
             words = ["train", "config.yaml", "-o", run, *LONG]
+        report = work.file(run, "run.json")
+        before = os.stat(report).st_mtime_ns if os.path.exists(report) else None
         process = work.start(*words)
+        if number % 3:  # a third is sent while the program loads, the others from the first update on
+            while process.poll() is None and not (os.path.exists(report) and os.stat(report).st_mtime_ns != before):
+                time.sleep(0.001)
         time.sleep(draw.choice((0.004, 0.03, 0.15)) * draw.random())
         sent = draw.choice((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
         process.send_signal(sent)
@@ -51,7 +56,7 @@ def p1_random_signals(work):
         work.resume(f"run-{runs}")
         check(work.same("straight", f"run-{runs}") is None, f"the last: {work.same('straight', f'run-{runs}')}")
     print(f"{SIGNALS} signals, {runs} runs ended meanwhile, exit codes {ends}")
-    check(sum(ends.get(c, 0) for c in (130, 143)) >= SIGNALS // 4, f"too few signals met a run: {ends}")
+    check(sum(ends.get(c, 0) for c in (130, 143)) >= SIGNALS // 5, f"too few signals met a run: {ends}")
     for name in os.listdir(work.path):
         check(not name.startswith("run-") or not [f for f in os.listdir(work.file(name, "checkpoints")) if ".tmp-" in f] or name == f"run-{runs}", f"{name}: temporary files")
 

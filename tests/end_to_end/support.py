@@ -136,6 +136,23 @@ def edit_checkpoint(file, change):
         out.write(block.encode() + body)
 
 
+MEASURE = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024)
+"""
+
+
+def peak_memory(work, *words):
+    """Runs the command: its exit code, its messages and the most memory it held, in bytes. A small process starts it, since what counts for a
+    child begins with the memory of the process that started it."""
+    done = subprocess.run([sys.executable, "-S", "-c", MEASURE, BINARY, "--threads", "1", *words], cwd=work.path, capture_output=True, text=True, check=False,
+                          timeout=300)
+    code, peak = done.stdout.split()
+    return int(code), done.stderr, int(peak)
+
+
 def hash_of(dataset):
     return numpy.uint64(xxhash.xxh64(dataset[()].tobytes()).intdigest())
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Trains a tiny model on tiny data and keeps one file of each format with what it evaluates and predicts to, in tests/golden.
+# checkpoint_hashed.h5 is step 24 of a later version's training of config.resolved.yaml beside data.h5: the first with hashes of its tensors.
 # Only for a new format number: the files there now must stay readable, so a new format gets files beside them. Takes about a second.
 # Usage: tools/golden/record.sh TAPEFORMER OUTPUT_DIRECTORY
 set -euo pipefail
