@@ -164,7 +164,7 @@ def d10_changing_data(work):
     with open(work.file("data.h5"), "rb") as source:
         whole = source.read()
     words = [f"data.{part}.path=data.h5" for part in ("train", "valid", "test")]
-    words += ["train.duration=4000", "checkpoint.every=1000", "eval.every=1000", "log.every=1000", "log.tensorboard=false", "device.threads=1"]
+    words += ["train.duration=1500", "checkpoint.every=500", "eval.every=500", "log.every=500", "log.tensorboard=false", "device.threads=1", "model.layers=1"]
     work.train("steady", *words)
 
     def cut():
@@ -213,7 +213,8 @@ def h03_no_locks(work):
     check(done.returncode == 6 and "locked by another run" in done.stderr, f"EAGAIN: exit {done.returncode} {done.stderr}")
     shutil.rmtree(work.file("run"), ignore_errors=True)
     # One writes its run while another reads the same data and evaluates the checkpoints that are there.
-    process = work.start("train", "config.yaml", "-o", "busy", "data.train.path=data.h5", "train.duration=100000", "checkpoint.every=50")
+    process = work.start("train", "config.yaml", "-o", "busy", *(f"data.{part}.path=data.h5" for part in ("train", "valid", "test")),
+                         "train.duration=100000", "checkpoint.every=50", "checkpoint.keep_last=3", "eval.every=1000")
     while process.poll() is None and not (os.path.exists(work.file("busy", "run.json")) and work.checkpoints("busy")):
         time.sleep(0.01)
     for words, code in ((["eval", "busy"], 0), (["predict", "busy", "test.tsv"], 0), (["inspect", "busy"], 0), (["train", "--resume", "busy"], 6)):
