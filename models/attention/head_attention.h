@@ -2,8 +2,8 @@
 // The projections around heads: one product for all of them (query, key, value are rows of one matrix), the groups of heads on their slices
 // of it, and one output projection fused with dropout and residual.
 #pragma once
-#include "framework/nn/linear.h"
 #include "models/attention/heads.h"
+#include "models/attention/stacked_linear.h"
 
 namespace tapeformer::models {
 
@@ -39,8 +39,7 @@ class HeadAttention : public Attention {
   std::string name_;
   AttentionSettings settings_;
   std::vector<std::string> parts_;
-  Parameter weight_, bias_;                  // [parts * C, C], [parts * C]: what the op sees
-  std::vector<Parameter> weights_, biases_;  // its rows, under their own names
+  StackedLinear input_;
   std::vector<std::unique_ptr<Heads>> groups_;
   nn::Linear output_;
 };
