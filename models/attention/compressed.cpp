@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory-compressed attention (Liu et al. 2018, 1801.10198): the keys and values of a window of rows become one key and one value, and
+// every row looks at all windows. Window g covers the rows g factor ... g factor + kernel - 1, cut by the end of the sequence. `conv`
+// multiplies each tap by a filter of its own and adds a bias, for each head and apart for keys and values; `mean` and `max` take those of
+// the rows there are.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "framework/ops/add.h"
+#include "framework/ops/batched_product.h"
+#include "framework/ops/columns.h"
+#include "framework/ops/extra_rows.h"
+#include "framework/ops/pooling.h"
+#include "framework/ops/reshape.h"
+#include "framework/ops/sparse_rows.h"
+#include "models/attention/fewer_keys.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::models {
+namespace {
+
+enum class Mode : uint8_t { conv, mean, max };
+enum class Start : uint8_t { xavier, mean };
+
+struct Settings {
+  int factor = 3;
+  int kernel = 0;  // 0: the factor
+  Mode mode = Mode::conv;
+  Start start = Start::xavier;
+
+  void read(config::Section& section) {
+    section.field("factor", factor, config::between(1, 1 << 20), "rows from one window to the next");
+    section.number_or_word("kernel", kernel, "factor", 0, config::between(1, 1 << 20), "rows of a window");
+    section.choice("mode", mode, {{"conv", Mode::conv}, {"mean", Mode::mean}, {"max", Mode::max}},
+                   "how a window becomes one key and one value");
+    section.choice("start", start, {{"xavier", Start::xavier}, {"mean", Start::mean}},
+                   "conv: filters at the start; mean: that of the window");
+  }
+  int taps() const { return kernel == 0 ? factor : kernel; }
+};
+
+class Compressed : public Heads {
+ public:
+  Compressed(const nn::Builder&, const HeadSettings&, const Settings&);
+  HeadOutput forward(Context&, HeadInput&) override;
+  void visit(nn::Visitor&) override;
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override;
+  double pairs(int32_t n) const override { return static_cast<double>(n) * windows(n); }
+  std::vector<double> dense_output(const DenseInput&) const override;
+
+ private:
+  int32_t windows(int32_t n) const { return (n + own_.factor - 1) / own_.factor; }
+  int64_t columns() const { return int64_t{settings().heads} * settings().head_dim; }
+  // [windows, 2 heads D]: keys and values side by side.
+  Variable convolved(Context&, const HeadInput&, const Packing& windows);
+  Variable pooled(Context&, const HeadInput&, Mode, const Packing& windows) const;
+  template <class Visit>
+  void for_each_tap(const Packing& rows, Visit&&) const;
+
+  Settings own_;
+  // [2 heads kernel D, D], the filters of each head's keys and then of the values, a tap's D rows after the other's; [1, 2 heads D].
+  std::optional<Parameter> filters_, bias_;
+};
+
+Compressed::Compressed(const nn::Builder& build, const HeadSettings& s, const Settings& own) : Heads(s), own_(own) {
+  if (own.mode != Mode::conv) return;
+  const int64_t d = s.head_dim, rows = own.taps() * d;
+  filters_ = build.constant(s.name + ".compression.weight", {2 * s.heads * rows, d}, 0);
+  bias_ = build.constant(s.name + ".compression.bias", {1, 2 * columns()}, 0);
+  for (int64_t i = 0; i < 2 * s.heads; ++i) {
+    const Tensor filter = filters_->value.rows(i * rows, rows);
+    if (own.start == Start::xavier) nn::fill_xavier_uniform(build.seed, fmt::format("{}.{}", filters_->name, i), filter, 1);
+    else
+      for (int64_t r = 0; r < rows; ++r) {
+        if (build.dtype == Dtype::f32) filter.data<float>()[r * d + r % d] = 1.f / static_cast<float>(own.taps());
+        else filter.data<double>()[r * d + r % d] = 1.0 / own.taps();
+      }
+  }
+}
+
+// visit(row, whether the sequence has it) for each tap of each window, in their order.
+template <class Visit>
+void Compressed::for_each_tap(const Packing& rows, Visit&& visit) const {
+  for (int b = 0; b < rows.sequences(); ++b)
+    for (int64_t g = 0; g < windows(rows.length(b)); ++g)
+      for (int64_t t = 0; t < own_.taps(); ++t) {
+        const int64_t i = g * own_.factor + t;
+        visit(rows.offsets()[static_cast<size_t>(b)] + i, i < rows.length(b));
+      }
+}
+
+Variable Compressed::convolved(Context& context, const HeadInput& input, const Packing& windows) {
+  const int64_t heads = settings().heads, d = settings().head_dim, taps = own_.taps();
+  // With the projection as rows of single heads, [3 heads T, D], a window's taps of one head come to lie side by side.
+  RowMap map;
+  map.rows = 3 * heads * input.packing.rows();
+  std::vector<std::pair<int64_t, bool>> of_windows;
+  for_each_tap(input.packing, [&](int64_t row, bool there) { of_windows.emplace_back(row, there); });
+  for (int64_t g = 0; g < windows.rows(); ++g)
+    for (int64_t head = 0; head < 2 * heads; ++head)
+      for (int64_t t = 0; t < taps; ++t) {
+        const auto [row, there] = of_windows[static_cast<size_t>(g * taps + t)];
+        if (there) map.source.push_back(static_cast<int32_t>(row * 3 * heads + heads + head));
+        map.begin.push_back(static_cast<int32_t>(map.source.size()));
+      }
+  const Variable rows = ops::reshape(context, input.projected, {map.rows, d});
+  const Variable gathered = ops::reshape(context, ops::sparse_rows(context, rows, std::make_shared<const RowMap>(std::move(map))),
+                                         {windows.rows(), 2 * heads * taps * d});
+  std::vector<ProductGroup> groups;
+  for (int64_t head = 0; head < 2 * heads; ++head)
+    groups.push_back({{0, windows.rows(), head * taps * d, taps * d}, {head * taps * d, taps * d, 0, d}, {0, windows.rows(), head * d, d}});
+  const Variable products = ops::batched_product(context, gathered, *filters_, {windows.rows(), 2 * columns()}, groups);
+  auto repeated = std::make_shared<RowMap>();
+  repeated->rows = 1;
+  repeated->source.assign(static_cast<size_t>(windows.rows()), 0);
+  for (int32_t g = 1; g <= windows.rows(); ++g) repeated->begin.push_back(g);
+  return ops::add(context, products, ops::sparse_rows(context, ops::parameter(context, *bias_), std::move(repeated)));
+}
+
+Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode, const Packing& windows) const {
+  const Variable x = ops::columns(context, input.projected, {{columns(), 2 * columns()}});
+  std::vector<int32_t> lengths, sources;
+  int64_t seen = 0;
+  for_each_tap(input.packing, [&](int64_t row, bool there) {
+    if (seen++ % own_.taps() == 0) lengths.push_back(0);
+    if (!there) return;
+    sources.push_back(static_cast<int32_t>(row));
+    ++lengths.back();
+  });
+  RowMap map;
+  map.rows = input.packing.rows();
+  map.source = std::move(sources);
+  if (mode == Mode::mean) {
+    for (const int32_t n : lengths) {
+      map.weight.insert(map.weight.end(), static_cast<size_t>(n), 1.0 / n);
+      map.begin.push_back(map.begin.back() + n);
+    }
+    return ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map)));
+  }
+  for (size_t e = 1; e <= map.source.size(); ++e) map.begin.push_back(static_cast<int32_t>(e));
+  const auto of_windows = std::make_shared<const Packing>(lengths, std::vector<uint32_t>(lengths.size()));
+  // Held until the tape is walked or dropped: the pooling refers to it.
+  if (context.tape) context.tape->record("windows", [of_windows](Tape&, const Tensor&) {});
+  require(of_windows->sequences() == windows.rows(), "compressed: {} windows, expected {}", of_windows->sequences(), windows.rows());
+  return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map))), *of_windows);
+}
+
+HeadOutput Compressed::forward(Context& context, HeadInput& input) {
+  const HeadSettings& s = settings();
+  std::vector<int32_t> lengths;
+  for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(windows(input.packing.length(b)));
+  const Packing& slots = input.packing.with_lengths(lengths);
+  const Variable both = own_.mode == Mode::conv ? convolved(context, input, slots) : pooled(context, input, own_.mode, slots);
+  // Only a mean is the same for all channels, as weights that are looked at must be.
+  const Variable of_values = input.plain_values ? pooled(context, input, Mode::mean, slots) : both;
+  return ops::cross_attention(
+      context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, both, {{0, columns()}}),
+      ops::columns(context, of_values, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots),
+      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+}
+
+void Compressed::visit(nn::Visitor& visitor) {
+  if (!filters_) return;
+  visitor.parameter(*filters_);
+  visitor.parameter(*bias_);
+}
+
+// Filters 4 kernel D^2 a window and head, backward twice as much; 4 D a row and window forward, 10 D backward. The log-sum-exp, the
+// windows' keys and values and their taps are kept.
+AttentionCost Compressed::cost(const std::vector<int32_t>& lengths) const {
+  AttentionCost sum;
+  const double heads = settings().heads, d = settings().head_dim, taps = own_.taps();
+  for (const int32_t n : lengths) {
+    const double filters = own_.mode == Mode::conv ? 4 * windows(n) * taps * d * d * heads : 0, looked = pairs(n) * d * heads;
+    const double kept = 2 * windows(n) * d * (own_.mode == Mode::mean ? 1 : 1 + taps);
+    sum += {filters + 4 * looked, 2 * filters + 10 * looked, 4 * heads * (n + kept)};
+  }
+  return sum;
+}
+
+std::vector<double> Compressed::dense_output(const DenseInput& in) const {
+  const int64_t n = in.n, d = in.head_dim, head = in.head - settings().first_head, taps = own_.kernel > 0 ? own_.kernel : own_.factor;
+  const Tensor filters = filters_ ? filters_->value.converted(Dtype::f64) : Tensor(),
+               bias = filters_ ? bias_->value.converted(Dtype::f64) : Tensor();
+  const auto slot = [&](std::span<const double> x, int64_t part, int64_t first) {
+    std::vector<double> out(static_cast<size_t>(d));
+    const int64_t end = std::min(n, first + taps), filter = (part * settings().heads + head) * taps * d;
+    for (int64_t c = 0; c < d; ++c) {
+      double& sum = out[static_cast<size_t>(c)];
+      if (own_.mode == Mode::conv) {
+        sum = bias.data<double>()[(part * settings().heads + head) * d + c];
+        for (int64_t j = first; j < end; ++j)
+          for (int64_t from = 0; from < d; ++from)
+            sum += x[static_cast<size_t>(j * d + from)] * filters.data<double>()[(filter + (j - first) * d + from) * d + c];
+      } else {
+        sum = own_.mode == Mode::max ? -std::numeric_limits<double>::infinity() : 0.0;
+        for (int64_t j = first; j < end; ++j) {
+          const double value = x[static_cast<size_t>(j * d + c)];
+          sum = own_.mode == Mode::max ? std::max(sum, value) : sum + value / static_cast<double>(end - first);
+        }
+      }
+    }
+    return out;
+  };
+  std::vector<double> o(static_cast<size_t>(n * d)), total(static_cast<size_t>(n));
+  for (int64_t first = 0; first < n; first += own_.factor) {
+    const std::vector<double> key = slot(in.k(), 0, first), value = slot(in.v(), 1, first);
+    for (int64_t i = 0; i < n; ++i) {
+      double score = 0;
+      for (int64_t c = 0; c < d; ++c) score += in.q()[static_cast<size_t>(i * d + c)] * key[static_cast<size_t>(c)];
+      const double p = std::exp(score / std::sqrt(static_cast<double>(d)));
+      total[static_cast<size_t>(i)] += p;
+      for (int64_t c = 0; c < d; ++c) o[static_cast<size_t>(i * d + c)] += p * value[static_cast<size_t>(c)];
+    }
+  }
+  for (int64_t i = 0; i < n * d; ++i) o[static_cast<size_t>(i)] /= total[static_cast<size_t>(i / d)];
+  return o;
+}
+
+}  // namespace
+
+AttentionVariant compressed_variant() { return variant<Compressed, Settings>("compressed", true); }
+
+}  // namespace tapeformer::models
