@@ -29,7 +29,9 @@ Encoder::Output Encoder::forward(Context& context, const data::Batch& batch) {
   Output out{embedding_.forward(context, batch), {}};
   if (extra_rows_) out.x = ops::put_in_front(context, ops::parameter(context, *extra_rows_), out.x, batch.packing);
   const Packing& packing = extra_rows_ ? batch.packing.longer_by(extra_rows()) : batch.packing;
-  for (auto& block : blocks_) out.x = block->forward(context, out.x, packing, out.auxiliary);
+  EncoderBlock::Beside beside;
+  for (auto& block : blocks_) out.x = block->forward(context, out.x, packing, beside);
+  out.auxiliary = std::move(beside.auxiliary);
   if (final_norm_) out.x = final_norm_->forward(context, out.x);
   if (extra_rows_) out.x = ops::take_off_front(context, out.x, batch.packing, extra_rows());
   return out;

@@ -11,15 +11,16 @@ EncoderBlock::EncoderBlock(const nn::Builder& build, const std::string& name, co
       attention_(make_attention(build, name + ".attention", {.dim = s.dim, .max_length = max_length, .layer = layer}, s.attention)),
       feed_forward_(build, name + ".feed_forward", s.dim, s.feed_forward) {}
 
-Variable EncoderBlock::forward(Context& context, const Variable& x, const Packing& packing, std::vector<ops::Loss>& auxiliary) {
+Variable EncoderBlock::forward(Context& context, const Variable& x, const Packing& packing, Beside& beside) {
   const bool pre = position_ == NormPosition::pre;
   const auto entrance = [&](nn::Norm& norm, const Variable& v) { return pre && !norm.layer_norm() ? norm.forward(context, v) : v; };
   const auto fused = [&](nn::Norm& norm) { return pre ? norm.layer_norm() : nullptr; };
   const auto exit = [&](nn::Norm& norm, const Variable& v) { return pre ? v : norm.forward(context, v); };
 
-  AttentionOutput attended = attention_->forward(context, entrance(attention_norm_, x), packing,
-                                                 {.norm = fused(attention_norm_), .residual = x, .dropout = dropout_});
-  auxiliary.insert(auxiliary.end(), attended.auxiliary.begin(), attended.auxiliary.end());
+  AttentionOutput attended =
+      attention_->forward(context, entrance(attention_norm_, x), packing,
+                          {.norm = fused(attention_norm_), .residual = x, .dropout = dropout_, .second_stream = &beside.second_stream});
+  beside.auxiliary.insert(beside.auxiliary.end(), attended.auxiliary.begin(), attended.auxiliary.end());
   const Variable middle = exit(attention_norm_, attended.x);
   if (context.inspect) context.inspect(name_ + ".attention.output", middle.value);
   const Variable y = exit(feed_forward_norm_, feed_forward_.forward(context, entrance(feed_forward_norm_, middle),

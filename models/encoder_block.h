@@ -10,8 +10,13 @@ namespace tapeformer::models {
 class EncoderBlock {
  public:
   EncoderBlock(const nn::Builder&, const std::string& name, const ModelSettings&, int layer, int64_t max_length);
-  // x [T,C] -> [T,C]; auxiliary losses are appended.
-  Variable forward(Context&, const Variable& x, const Packing&, std::vector<ops::Loss>& auxiliary);
+  // What runs from layer to layer beside the rows.
+  struct Beside {
+    Variable second_stream;            // see Sublayer
+    std::vector<ops::Loss> auxiliary;  // appended to
+  };
+  // x [T,C] -> [T,C]
+  Variable forward(Context&, const Variable& x, const Packing&, Beside&);
   void visit(nn::Visitor&);
   void after_update(Context& context) { attention_->after_update(context); }
   // Folds a BatchNorm before a half-layer into its first product; the number of layers that went away.

@@ -30,6 +30,9 @@ struct Sublayer {
   nn::LayerNorm* norm = nullptr;  // applied to x at the entrance; null: x is used as it is
   Variable residual;              // [T,C], added at the exit
   double dropout = 0;             // of the branch before it is added
+  // Rows that run beside the sequences from layer to layer, outside of norms and feed-forwards. Undefined until the first attention that keeps
+  // some starts them; each such attention replaces them by those of the next layer.
+  Variable* second_stream = nullptr;
 };
 
 struct AttentionOutput {
