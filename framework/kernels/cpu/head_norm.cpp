@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norms of heads on the cpu device. A head's row is a few vectors long, so sums run over eight lanes in a fixed order.
+#include "framework/kernels/head_norm.h"
+
+#include <cmath>
+
+#include "framework/core/parallel.h"
+#include "framework/kernels/cpu/blocks.h"
+
+namespace tapeformer::kernels {
+namespace {
+
+constexpr int lanes = 8;
+
+// The sum of term(c) over 0 .. d - 1.
+template <class Term>
+inline float sum_of(int64_t d, Term term) {
+  float part[lanes] = {};
+  int64_t c = 0;
+  for (; c + lanes <= d; c += lanes)
+    for (int l = 0; l < lanes; ++l) part[l] += term(c + l);
+  for (int l = 0; c < d; ++c, ++l) part[l] += term(c);
+  return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
+}
+
+struct RowNorm {
+  float centre = 0, inverse = 0;
+  bool at_floor = false;
+};
+
+inline RowNorm norm_of(const HeadNormCall& call, const float* x, int64_t d) {
+  RowNorm out;
+  if (call.centred) out.centre = sum_of(d, [&](int64_t c) { return x[c]; }) / static_cast<float>(d);
+  const float squares = sum_of(d, [&](int64_t c) { return (x[c] - out.centre) * (x[c] - out.centre); });
+  const float length = std::sqrt(squares / static_cast<float>(d) + static_cast<float>(call.epsilon));
+  out.at_floor = length < static_cast<float>(call.floor);
+  out.inverse = 1 / (out.at_floor ? static_cast<float>(call.floor) : length);
+  return out;
+}
+
+}  // namespace
+
+template <>
+void HeadNormForward<float>::cpu(const Execution& on, const HeadNormCall& call, View<const float> x, View<float> y) {
+  const int64_t d = x.columns / call.heads;
+  const auto factor = static_cast<float>(call.factor);
+  parallel_blocks(*on.threads, x.rows, cpu::pass_rows(x.columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      for (int64_t first = 0; first < x.columns; first += d) {
+        const float* from = x.row(r) + first;
+        float* to = y.row(r) + first;
+        const RowNorm n = norm_of(call, from, d);
+        const float scale = n.inverse * factor;
+        for (int64_t c = 0; c < d; ++c) to[c] = (from[c] - n.centre) * scale;
+      }
+  });
+}
+
+template <>
+void HeadNormBackward<float>::cpu(const Execution& on, const HeadNormCall& call, View<const float> dy, View<const float> x, View<float> dx,
+                                  Write write) {
+  const int64_t d = x.columns / call.heads;
+  const auto factor = static_cast<float>(call.factor);
+  parallel_blocks(*on.threads, x.rows, cpu::pass_rows(x.columns), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      for (int64_t first = 0; first < x.columns; first += d) {
+        const float *from = x.row(r) + first, *g = dy.row(r) + first;
+        float* to = dx.row(r) + first;
+        const RowNorm n = norm_of(call, from, d);
+        const float share = factor / static_cast<float>(d);
+        const float average = call.centred ? share * sum_of(d, [&](int64_t c) { return g[c]; }) : 0;
+        const float along = n.at_floor ? 0 : share * n.inverse * sum_of(d, [&](int64_t c) { return g[c] * (from[c] - n.centre); });
+        const float slope = along * n.inverse;
+        if (write == Write::add)
+          for (int64_t c = 0; c < d; ++c) to[c] += n.inverse * (factor * g[c] - average - (from[c] - n.centre) * slope);
+        else
+          for (int64_t c = 0; c < d; ++c) to[c] = n.inverse * (factor * g[c] - average - (from[c] - n.centre) * slope);
+      }
+  });
+}
+
+}  // namespace tapeformer::kernels
