@@ -53,8 +53,8 @@ TileList transposed(const TileList& by_query, int32_t key_tiles) {
 
 size_t TilePlan::bytes() const {
   const auto of = [](const auto&... vectors) { return (... + (vectors.size() * sizeof(vectors[0]))); };
-  return sizeof(TilePlan) +
-         of(query_rows, key_rows, key_places, first_key, end_key, masks, by_query.begin, by_query.entries, by_key.begin, by_key.entries);
+  return sizeof(TilePlan) + of(query_rows, key_rows, query_places, key_places, first_key, end_key, masks, by_query.begin, by_query.entries,
+                               by_key.begin, by_key.entries);
 }
 
 TilePlan full_plan(int32_t queries, int32_t keys) {

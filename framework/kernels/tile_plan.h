@@ -21,11 +21,11 @@ struct TileList {
 struct TilePlan {
   static constexpr int32_t tile = 64;  // rows of a tile, on both sides
   int32_t queries = 0, keys = 0;
-  // Which rows of the sequence the queries and keys are, each at most once; empty: 0, 1, 2, ... . Dropout draws by these rows, so a pair
-  // draws the same wherever it stands in a plan.
+  // Which rows of the sequence the queries and keys are, each at most once; empty: 0, 1, 2, ... .
   std::vector<int32_t> query_rows, key_rows;
-  // Where the keys stand instead in dropout's draws, for keys that are no rows of the sequence; empty: their rows. Places may repeat.
-  std::vector<int32_t> key_places;
+  // The coordinates by which dropout draws, so that a pair draws the same wherever it stands; empty: the rows. They are given where rows
+  // were gathered (and may then repeat).
+  std::vector<int32_t> query_places, key_places;
   std::vector<int32_t> first_key, end_key;  // [queries]; empty when no tile has the interval predicate
   TileList by_query, by_key;                // the same pairs twice: by query tile for the forward, by key tile for the backward
   std::vector<TileMask> masks;              // entries with equal masks may share one
@@ -34,6 +34,7 @@ struct TilePlan {
   static int32_t tiles_of(int32_t rows) { return (rows + tile - 1) / tile; }
   int32_t query_row(int32_t i) const { return query_rows.empty() ? i : query_rows[static_cast<size_t>(i)]; }
   int32_t key_row(int32_t j) const { return key_rows.empty() ? j : key_rows[static_cast<size_t>(j)]; }
+  int32_t query_place(int32_t i) const { return query_places.empty() ? query_row(i) : query_places[static_cast<size_t>(i)]; }
   int32_t key_place(int32_t j) const { return key_places.empty() ? key_row(j) : key_places[static_cast<size_t>(j)]; }
   // Of an entry's tile of `query` x `key`, places counted in the plan.
   bool allows(const TileEntry& entry, int32_t query, int32_t key) const {

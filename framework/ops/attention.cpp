@@ -41,12 +41,16 @@ class PlanCheck {
       require(plan, "attention: sequence {} has no plan", sequence);
       rows("queries", sequence, plan->queries, plan->query_rows, queries_.length(sequence));
       rows("keys", sequence, plan->keys, plan->key_rows, keys_.length(sequence));
-      require(plan->key_places.empty() || plan->key_places.size() == static_cast<size_t>(plan->keys),
-              "attention: the plan of sequence {} has {} keys and {} places", sequence, plan->keys, plan->key_places.size());
+      places("queries", sequence, plan->queries, plan->query_places);
+      places("keys", sequence, plan->keys, plan->key_places);
     }
   }
 
  private:
+  void places(const char* side, int sequence, int32_t count, const std::vector<int32_t>& list) {
+    require(list.empty() || static_cast<int32_t>(list.size()) == count, "attention: the plan of sequence {} has {} {} and {} places",
+            sequence, count, side, list.size());
+  }
   void rows(const char* side, int sequence, int32_t count, const std::vector<int32_t>& list, int32_t length) {
     if (list.empty()) {
       require(count == length || count == 0, "attention: the plan of sequence {} has {} {}, its length is {}", sequence, count, side,

@@ -29,7 +29,7 @@ Variable attention(Context&, const Variable& q, const Variable& k, const Variabl
                    const AttentionSettings&);
 // The same on one array qkv [T, 3*H*D] (q, k, v side by side), whose gradient is then written in place.
 Variable attention(Context&, const Variable& qkv, const Packing&, const AttentionPart&, const AttentionSettings&);
-// One softmax over the union of at least one part. No (query, key) pair of rows may stand in two parts; rows may.
+// One softmax over the union of at least one part. A (query, key) pair of rows that stands in several parts counts as often.
 Variable attention(Context&, const Variable& q, const Variable& k, const Variable& v, const Packing&, std::span<const AttentionPart>,
                    const AttentionSettings&);
 Variable attention(Context&, const Variable& qkv, const Packing&, std::span<const AttentionPart>, const AttentionSettings&);

@@ -122,6 +122,7 @@ simd::AttentionUnit described(const AttentionCall<float>& call, const Unit& u, S
   out.keys = plan.keys;
   out.query_rows = plan.query_rows.empty() ? nullptr : plan.query_rows.data();
   out.key_rows = plan.key_rows.empty() ? nullptr : plan.key_rows.data();
+  out.query_places = plan.query_places.empty() ? out.query_rows : plan.query_places.data();
   out.key_places = plan.key_places.empty() ? out.key_rows : plan.key_places.data();
   out.head_dim = call.head_dim;
   out.first = u.first;

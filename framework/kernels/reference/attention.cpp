@@ -69,7 +69,7 @@ struct Head {
   }
   double score(int32_t i, int32_t j) const { return call.scale * dot(query(call.q, i), key_of(call.k, j)); }
   double factor(int32_t i, int32_t j) const {
-    return reference::dropout_factor(call.dropout, key, sample, plan.query_row(i), plan.key_place(j));
+    return reference::dropout_factor(call.dropout, key, sample, plan.query_place(i), plan.key_place(j));
   }
   std::vector<double> zeros() const { return std::vector<double>(static_cast<size_t>(call.head_dim)); }
   void add(std::vector<double>& sums, double weight, const T* x) const {

@@ -163,7 +163,7 @@ TEST_CASE("a wrong plan is seen in the values or in the gradients", "[attention]
     const Result got = with(unseen);
     CHECK(distance(want.o, got.o) == 0);
     for (size_t i = 1; i < 3; ++i) CHECK(distance(want.gradients[i], got.gradients[i]) > 1e-3);  // of k and v
-    TilePlan moved = right;  // two rows change places
+    TilePlan moved = right;                                                                      // two rows change places
     for (int32_t i = 0; i < 130; ++i) moved.key_rows.push_back(i == 7 ? 8 : i == 8 ? 7 : i);
     CHECK(distance(want.o, with(moved).o) > 1e-3);
   }
@@ -242,4 +242,34 @@ TEST_CASE("keys may have places of their own in dropout's draws", "[attention]")
   Context ctx = test_context(test_devices().front(), nullptr);
   const Tensor zeros = Tensor::zeros(Dtype::f64, {n, 1});
   CHECK_THROWS_AS(ops::attention(ctx, {zeros}, {zeros}, {zeros}, packing, ops::AttentionPart{std::make_shared<const TilePlan>(plan)}, {}), Error);
+}
+
+TEST_CASE("gathered keys and queries drop by the places that they are given", "[attention]") {
+  const int32_t n = 70;
+  const Packing packing({n}, {4});
+  std::vector<int32_t> order;
+  for (int32_t i = 0; i < n; ++i) order.push_back(i * 37 % n);
+  const auto plain = std::make_shared<const TilePlan>(full_plan(n, n));
+  TilePlan named = full_plan(n, n);
+  named.query_places = named.key_places = order;
+  const ops::AttentionPart gathered{std::make_shared<const TilePlan>(named)};
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    Context ctx = test_context(device, nullptr, Mode::train);
+    const Tensor x = random_tensor(Dtype::f64, {n, 3 * 4}, 1).converted(device.dtype);
+    Tensor moved(device.dtype, x.shape());
+    for (int32_t i = 0; i < n; ++i) moved.rows(i, 1).copy_from(x.rows(order[static_cast<size_t>(i)], 1));
+    const ops::AttentionSettings settings{.dropout = 0.4, .name = "a"};
+    const Matrix o(ops::attention(ctx, {x}, packing, ops::AttentionPart{plain}, settings).value);
+    const Matrix p(ops::attention(ctx, {moved}, packing, gathered, settings).value);
+    Matrix expected(n, 4);
+    for (int32_t i = 0; i < n; ++i)
+      for (int c = 0; c < 4; ++c) expected(i, c) = o(order[static_cast<size_t>(i)], c);
+    CHECK(relative_error(p, expected) <= 10 * device.tolerance);
+  }
+  named.key_places.pop_back();
+  Context ctx = test_context(test_devices().front(), nullptr);
+  CHECK_THROWS_WITH(ops::attention(ctx, {Tensor::zeros(Dtype::f64, {n, 12})}, packing,
+                                   ops::AttentionPart{std::make_shared<const TilePlan>(named)}, {.name = "a"}),
+                    Catch::Matchers::Contains("69 places"));
 }

@@ -19,11 +19,11 @@ struct AttentionDropout {
 // All rows start at the sequence's first row and the head's first column.
 struct AttentionUnit {
   int queries = 0, keys = 0, head_dim = 0;
-  const int32_t *query_rows = nullptr, *key_rows = nullptr;  // rows of the sequence that they are; null: 0, 1, 2, ...
-  const int32_t* key_places = nullptr;                       // where the keys stand in dropout's draws; null: 0, 1, 2, ...
-  int first = 0, last = 0;                                   // the run: tiles of queries (forward) or keys (backward)
-  int met_first = 0, met_last = 0;                           // the tiles of the other side that the run meets lie in this range
-  const int32_t* begin = nullptr;                            // the plan's lists of the run's side
+  const int32_t *query_rows = nullptr, *key_rows = nullptr;      // rows of the sequence that they are; null: 0, 1, 2, ...
+  const int32_t *query_places = nullptr, *key_places = nullptr;  // coordinates of dropout; null: 0, 1, 2, ...
+  int first = 0, last = 0;                                       // the run: tiles of queries (forward) or keys (backward)
+  int met_first = 0, met_last = 0;                               // the tiles of the other side that the run meets lie in this range
+  const int32_t* begin = nullptr;                                // the plan's lists of the run's side
   const TileEntry* entries = nullptr;
   const int32_t *first_key = nullptr, *end_key = nullptr;  // null where no tile has the interval predicate
   const TileMask* masks = nullptr;

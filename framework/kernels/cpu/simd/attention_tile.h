@@ -234,8 +234,8 @@ HWY_INLINE void apply(const Bounds& b, int r, int n, Accumulators<R, C>& s) {
 struct Pair {
   int rows, keys, columns;  // of the query tile; of the key tile; columns rounded up to vectors
   uint32_t first_query, first_key;
-  const int32_t *query_rows, *key_places;  // of the two tiles; null: from first_query and first_key on
-  const AttentionDropout* drop;            // null: nothing is dropped
+  const int32_t *query_places, *key_places;  // of the two tiles; null: from first_query and first_key on
+  const AttentionDropout* drop;              // null: nothing is dropped
   const Bounds* bounds;
 };
 
@@ -246,7 +246,7 @@ HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& 
           round_up(keys, kLanes),
           static_cast<uint32_t>(q0),
           static_cast<uint32_t>(k0),
-          u.query_rows ? u.query_rows + q0 : nullptr,
+          u.query_places ? u.query_places + q0 : nullptr,
           u.key_places ? u.key_places + k0 : nullptr,
           u.dropout.threshold ? &u.dropout : nullptr,
           &bounds};
@@ -256,7 +256,8 @@ HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& 
 // the end get any.
 HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const Pair& t, int r, float kept, float* HWY_RESTRICT out) {
   const AttentionDropout& drop = *t.drop;
-  const uint32_t query = t.query_rows ? static_cast<uint32_t>(t.query_rows[r < t.rows ? r : 0]) : t.first_query + static_cast<uint32_t>(r);
+  const uint32_t query =
+      t.query_places ? static_cast<uint32_t>(t.query_places[r < t.rows ? r : 0]) : t.first_query + static_cast<uint32_t>(r);
   if (t.key_places) {
     uint32_t words[kTile];
     philox_at(drop.key, t.key_places, t.keys, query, drop.sample, drop.step, words);
