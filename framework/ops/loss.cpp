@@ -2,6 +2,7 @@
 // Losses: checks of targets, sums and their gradients.
 #include "framework/ops/loss.h"
 
+#include "framework/core/parallel.h"
 #include "framework/kernels/cross_entropy.h"
 #include "framework/kernels/elementwise.h"
 #include "framework/ops/check.h"
@@ -44,8 +45,9 @@ Loss summed(Context& ctx, const Variable& x, const Tensor& per_row, const Tensor
 
 // Row r: w_r avg_k (x - target)^2, and the gradient 2 w_r (x - target) / K (the target in its own type).
 template <class T, class Target>
-void squared_errors(View<const T> x, View<const Target> target, const T* row_weights, T* loss, T* weight, View<T> dx) {
-  for (int64_t r = 0; r < x.rows; ++r) {
+void squared_errors(View<const T> x, View<const Target> target, const T* row_weights, T* loss, T* weight, View<T> dx, int64_t first,
+                    int64_t end) {
+  for (int64_t r = first; r < end; ++r) {
     const double w = row_weights ? static_cast<double>(row_weights[r]) : 1;
     double sum = 0;
     for (int64_t c = 0; c < x.columns; ++c) {
@@ -91,8 +93,13 @@ Loss mean_squared_error(Context& ctx, const Variable& x, const Tensor& target, c
   Tensor dx(ctx.dtype, x.value.shape());
   dispatch(ctx.dtype, [&]<class T>(T) {
     dispatch(target.dtype(), [&]<class Target>(Target) {
-      squared_errors<T, Target>(x.value.matrix<const T>(), target.matrix<const Target>(), data_or_null<T>(row_weights), per_row.data<T>(),
-                                weights.data<T>(), dx.matrix<T>());
+      const auto errors = [&](int64_t first, int64_t end) {
+        squared_errors<T, Target>(x.value.matrix<const T>(), target.matrix<const Target>(), data_or_null<T>(row_weights), per_row.data<T>(),
+                                  weights.data<T>(), dx.matrix<T>(), first, end);
+      };
+      constexpr int64_t block = 512;
+      if (ctx.on.device == Device::reference) errors(0, rows);
+      else parallel_blocks(*ctx.on.threads, rows, block, errors);
     });
   });
   return summed(ctx, x, per_row, weights, std::move(dx));
