@@ -67,8 +67,11 @@ std::vector<double> softmax_weights(const models::Heads& heads, const models::De
   return w;
 }
 
+// What a probability is multiplied by; by head, query and key, counted in their sequence.
+using Kept = std::function<double(int head, int32_t i, int32_t j)>;
+
 // o [n,D] of one head.
-std::vector<double> head_output(const models::Heads& heads, const models::DenseInput& in) {
+std::vector<double> head_output(const models::Heads& heads, const models::DenseInput& in, const Kept& kept) {
   std::vector<double> o = heads.dense_output(in);
   if (!o.empty() || in.n == 0) return o;
   std::vector<double> w = heads.dense_weights(in);
@@ -78,12 +81,12 @@ std::vector<double> head_output(const models::Heads& heads, const models::DenseI
     for (int32_t j = 0; j < in.n; ++j)
       for (int d = 0; d < in.head_dim; ++d)
         o[static_cast<size_t>(i * in.head_dim + d)] += w[static_cast<size_t>(i) * static_cast<size_t>(in.n) + static_cast<size_t>(j)] *
-                                                       in.v()[static_cast<size_t>(j * in.head_dim + d)];
+                                                       (kept ? kept(in.head, i, j) : 1) * in.v()[static_cast<size_t>(j * in.head_dim + d)];
   return o;
 }
 
 Matrix dense_heads(const models::HeadAttention& a, const Parameters& p, const Matrix& x, const Packing& packing,
-                   const Structures* structures) {
+                   const Structures* structures, const Kept& kept = {}) {
   const int64_t dim = x.columns;
   std::vector<Matrix> projected;
   const auto part = [&](const Matrix& rows, size_t i) {
@@ -104,7 +107,7 @@ Matrix dense_heads(const models::HeadAttention& a, const Parameters& p, const Ma
         m.values.assign(rows.begin(), rows.end());
         return of_head(part(m, i), h, head_dim);
       };
-      const std::vector<double> of_one = head_output(a.group_of(h), in);
+      const std::vector<double> of_one = head_output(a.group_of(h), in, kept);
       for (int32_t i = 0; i < n; ++i)
         for (int d = 0; d < head_dim; ++d) o(first + i, h * head_dim + d) = of_one[static_cast<size_t>(i * head_dim + d)];
     }
@@ -304,6 +307,29 @@ void check_threads(const AttentionCase& c) {
     INFO(c.name << " with " << threads << " threads");
     REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i) CHECK(same_bytes(got[i], expected[i]));
+  }
+}
+
+void check_dropout(const AttentionCase& c, const DropoutRow& row) {
+  for (const TestDevice& device : test_devices()) {
+    const int32_t n = 70 + c.settings.attention.extra_rows.count;
+    const Packing packing({n}, {6});
+    const auto attention = make_attention(c, device.dtype, 0.3);
+    const Tensor x = random_tensor(device.dtype, {n, c.settings.dim}, 17);
+    Structures chosen;
+    Context context{.on = device.on, .mode = Mode::train, .seed = 9, .step = 3, .dtype = device.dtype};
+    context.structures = &chosen;
+    const Variable residual{Tensor::zeros(device.dtype, x.shape()), no_node};
+    const Matrix y(attention->forward(context, {x, no_node}, packing, {.residual = residual}).x.value);
+    const Kept kept = [&](int head, int32_t i, int32_t j) {
+      const auto [purpose, of] = row ? row(chosen, head, i, j) : std::pair("attention_dropout", i);
+      const Draw draw{random_key(9, purpose, "attention", head), 6, 3};
+      return draw.word(static_cast<uint32_t>(of), static_cast<uint32_t>(j)) < dropout_threshold(0.3) ? 0 : 1 / 0.7;
+    };
+    const double error = relative_error(
+        y, dense_heads(dynamic_cast<models::HeadAttention&>(*attention), parameters_of(*attention), Matrix(x), packing, &chosen, kept));
+    INFO(c.name << " on " << device.name << ": relative error " << error);
+    CHECK(error <= c.value_slack * device.tolerance);
   }
 }
 

@@ -35,7 +35,12 @@ void check_batch_mates(const AttentionCase&);
 void check_nan_stays(const AttentionCase&);
 void check_gradients(const AttentionCase&);
 void check_threads(const AttentionCase&);
-// All of them.
+// In training a probability is dropped by its query's and its key's place, wherever the pair stands; `row` says for (head, query, key) what
+// is drawn instead, if it is: the purpose, and which row the key's place is a column of. For heads with dense weights; not part of
+// check_attention, as some methods drop slots.
+using DropoutRow = std::function<std::pair<const char*, int32_t>(const Structures&, int head, int32_t i, int32_t j)>;
+void check_dropout(const AttentionCase&, const DropoutRow& row = {});
+// All others.
 void check_attention(const AttentionCase&);
 
 }  // namespace tapeformer::test
