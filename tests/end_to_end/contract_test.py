@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from support import ROOT, Workplace, check, finish
 
-EXPECTED_VARIANTS = 17
+EXPECTED_VARIANTS = 27
 
 with open(os.path.join(ROOT, "models", "attention", "variants.def"), encoding="utf-8") as lines:
     variants = re.findall(r"^ATTENTION_VARIANT\((\w+)\)", lines.read(), re.M)
