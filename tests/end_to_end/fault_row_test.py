@@ -245,7 +245,7 @@ def p6_internal_fault(work):
     words = ["train.duration=12", "checkpoint.every=4", "device.threads=1"]
     work.train("sound", *words)
     ends = {}
-    for n in (*range(1, 60, 7), *range(60, 700, 40)):
+    for n in (*range(1, 60, 13), *range(60, 700, 80)):
         run = f"fault-{n}"
         done = call(work, "train", "config.yaml", "-o", run, *words, shim="throwing_format", SHIM_CALL=str(n))
         ends[n] = done.returncode
@@ -263,14 +263,14 @@ def p6_internal_fault(work):
             work.resume(run)
             check(work.same("sound", run) is None, f"fault {n}: {work.same('sound', run)}")
         shutil.rmtree(work.file(run))
-    check(sum(code == 1 for code in ends.values()) >= 8, f"only few faults were met: {ends}")
+    check(sum(code == 1 for code in ends.values()) >= 5, f"only few faults were met: {ends}")
 
 
 NUMBERS = """\
 version: 1
 data: {path: x.h5, standardize: false}
 model: {dim: 8, layers: 1, feed_forward: {dim: 8}, attention: {type: full, heads: 2}}
-train: {duration: 12, batch_size: 4}
+train: {duration: 3, batch_size: 4}
 """
 
 with Workplace() as work:
@@ -278,4 +278,4 @@ with Workplace() as work:
     for part in (b08_k9_older_formats, c13_best_and_patience, d9_hostile_hdf5, d10_changing_data, h03_no_locks, h08_large_chunks, p6_internal_fault):
         part(work)
         print(part.__name__, "passed")
-finish(130)
+finish(90)
