@@ -6,6 +6,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
@@ -17,6 +18,8 @@ Variable depthwise_conv(Context& ctx, const Variable& x, Parameter& weight, cons
   check_parameter(ctx, "depthwise_conv", weight, shape);
   require(shape.rank() == 2 && shape[1] % 2 == 1 && shape[0] >= 1 && x.value.shape()[1] % shape[0] == 0,
           "depthwise_conv: kernels {} for {} columns, expected [heads, an odd number of taps]", shape.text(), x.value.shape()[1]);
+  const double taps = static_cast<double>(shape[1]);
+  const ProfileScope profile(ctx, "depthwise_conv", [&] { return pass_work(x.value, {2 * taps, 3}, {4 * taps, 3}); });
   Variable y{residual.value.clone()};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::DepthwiseConv, T>(ctx.on, packing, x.value.matrix<const T>(), weight.value.matrix<const T>(), false,

@@ -6,6 +6,7 @@
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 
@@ -16,6 +17,9 @@ Variable pseudo_inverse(Context& ctx, const Variable& a, int iterations) {
           a.value.shape().text());
   require(iterations >= 0, "pseudo_inverse: {} iterations", iterations);
   const kernels::PseudoInverseCall call{a.value.shape()[0] / m, m, iterations};
+  // Four products an iteration, and two for each of them backward.
+  const double products = 8.0 * static_cast<double>(m) * iterations;
+  const ProfileScope profile(ctx, "pseudo_inverse", [&] { return pass_work(a.value, {products, 2}, {2 * products, 3}); });
   Variable z{Tensor(ctx.dtype, a.value.shape())};
   const Tensor kept = ctx.records(a) ? Tensor(ctx.dtype, {call.kept_rows(), m}) : Tensor();
   dispatch(ctx.dtype, [&]<class T>(T) {
