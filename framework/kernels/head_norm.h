@@ -10,11 +10,12 @@ namespace tapeformer::kernels {
 // y = factor (x - c) / max(sqrt(mean of (x - c)^2 + epsilon), floor) over the columns of one head, c their mean or 0.
 struct HeadNormCall {
   int heads = 1;
+  int kept = 0;  // heads behind those that stay as they are
   bool centred = false;
   double factor = 1, epsilon = 0, floor = 0;
 };
 
-// x, y [M, heads * D], y overwritten.
+// x, y [M, (heads + kept) * D], y overwritten.
 template <class T>
 struct HeadNormForward {
   static void reference(const Execution&, const HeadNormCall&, View<const T> x, View<T> y);

@@ -10,8 +10,9 @@ namespace tapeformer::ops {
 
 Variable head_norm(Context& ctx, const Variable& x, const kernels::HeadNormCall& call) {
   check_matrix(ctx, "head_norm", "x", x.value);
-  require(call.heads >= 1 && x.value.shape()[1] % call.heads == 0, "head_norm: {} columns do not divide into {} heads", x.value.shape()[1],
-          call.heads);
+  const int heads = call.heads + call.kept;
+  require(call.heads >= 1 && call.kept >= 0 && x.value.shape()[1] % heads == 0, "head_norm: {} columns do not divide into {} heads",
+          x.value.shape()[1], heads);
   const ProfileScope profile(ctx, "head_norm", [&] { return pass_work(x.value, {6, 2}, {10, 3}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype,

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "framework/ops/batched_product.h"
-#include "framework/ops/columns.h"
+#include "framework/ops/centroid_loss.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/head_norm.h"
 #include "models/attention/index_lists.h"
@@ -25,15 +25,6 @@ void largest_rows(const View<const T>& scores, int64_t first, int64_t rows, int3
       best[r] = more ? static_cast<int32_t>(m) : best[r];
     }
   }
-}
-
-// target[r, columns of a head] = the centroid of its class.
-template <class T>
-void take_centroids(const View<const T>& centroids, int clusters, int heads, const View<const int32_t>& classes, const View<T>& target) {
-  const int64_t d = centroids.columns;
-  for (int64_t r = 0; r < target.rows; ++r)
-    for (int64_t g = 0; g < classes.rows; ++g)
-      std::copy_n(centroids.row(g % heads * clusters + classes.row(g)[r]), d, target.row(r) + g * d);
 }
 
 }  // namespace
@@ -60,15 +51,14 @@ KMeans::KMeans(const nn::Builder& build, const HeadSettings& s, const KMeansSett
   counts_ = {s.name + ".centroid_counts", build.constant("", {rows}, 1).value};
   sums_ = {s.name + ".centroid_sums", centroids_.value.clone()};
   norm_.heads = 2 * heads_;
+  norm_.kept = heads_;
 }
 
 void KMeans::visit(nn::Visitor& visitor) {
   for (nn::Buffer* b : {&centroids_, &counts_, &sums_}) visitor.buffer(*b);
 }
 
-Variable KMeans::points(Context& context, const Variable& projected) const {
-  return ops::head_norm(context, ops::columns(context, projected, {{0, int64_t{2} * heads_ * head_dim_}}), norm_);
-}
+Variable KMeans::points(Context& context, const Variable& projected) const { return ops::head_norm(context, projected, norm_); }
 
 Tensor KMeans::scores(const Context& context, const Tensor& points, const Packing& packing) const {
   const int64_t m = settings_.clusters, d = head_dim_;
@@ -124,18 +114,10 @@ void KMeans::gather(const Context& context, const Tensor& points, const Tensor& 
 }
 
 void KMeans::learn(Context& context, const Variable& points, const Tensor& classes, HeadOutput& out) {
-  const int64_t rows = points.value.shape()[0];
-  if (context.mode != Mode::train || rows == 0) return;
+  if (context.mode != Mode::train || points.value.shape()[0] == 0) return;
   if (settings_.update) gather(context, points.value, classes);
-  if (!has_loss()) return;
-  const Tensor target(context.dtype, points.value.shape()), weights(context.dtype, {rows});
-  ops::dispatch(context.dtype, [&]<class T>(T) {
-    take_centroids<T>(centroids_.value.matrix<const T>(), settings_.clusters, heads_, classes.matrix<const int32_t>(), target.matrix<T>());
-    std::ranges::fill(weights.span<T>(), static_cast<T>(settings_.commitment));
-  });
-  ops::Loss loss = ops::mean_squared_error(context, points, target, weights);
-  loss.count = static_cast<double>(rows);
-  out.auxiliary.push_back(std::move(loss));
+  if (has_loss())
+    out.auxiliary.push_back(ops::centroid_loss(context, points, centroids_.value, settings_.clusters, classes, settings_.commitment));
 }
 
 // N <- decay N + (1 - decay) members, S likewise, centroid = S / N', where N' = (N + epsilon) / (sum N + clusters epsilon) sum N.

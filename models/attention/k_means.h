@@ -20,7 +20,7 @@ class KMeans {
   KMeans(const nn::Builder&, const HeadSettings&, const KMeansSettings&, const kernels::HeadNormCall& norm);
   void visit(nn::Visitor&);
 
-  // Of query, key, value side by side [T, 3 * heads * D]: the points of queries and keys, [T, 2 * heads * D].
+  // Of query, key, value side by side [T, 3 * heads * D]: the points of queries and keys, and the values as they are.
   Variable points(Context&, const Variable& projected) const;
   // <point, centroid>: row (s * heads + h) * clusters + m of [2 * heads * clusters, T] has those of head h's queries (s = 0) or keys (1).
   Tensor scores(const Context&, const Tensor& points, const Packing&) const;

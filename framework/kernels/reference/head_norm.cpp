@@ -33,20 +33,22 @@ RowNorm norm_of(const HeadNormCall& call, const T* x, int64_t d) {
 
 template <class T>
 void HeadNormForward<T>::reference(const Execution&, const HeadNormCall& call, View<const T> x, View<T> y) {
-  const int64_t d = x.columns / call.heads;
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t first = 0; first < x.columns; first += d) {
+  const int64_t d = x.columns / (call.heads + call.kept), normed = d * call.heads;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int64_t first = 0; first < normed; first += d) {
       const RowNorm n = norm_of(call, x.row(r) + first, d);
       for (int64_t c = first; c < first + d; ++c) y.row(r)[c] = static_cast<T>((x.row(r)[c] - n.centre) * n.inverse * call.factor);
     }
+    std::copy(x.row(r) + normed, x.row(r) + x.columns, y.row(r) + normed);
+  }
 }
 
 template <class T>
 void HeadNormBackward<T>::reference(const Execution&, const HeadNormCall& call, View<const T> dy, View<const T> x, View<T> dx,
                                     Write write) {
-  const int64_t d = x.columns / call.heads;
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t first = 0; first < x.columns; first += d) {
+  const int64_t d = x.columns / (call.heads + call.kept), normed = d * call.heads;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int64_t first = 0; first < normed; first += d) {
       const RowNorm n = norm_of(call, x.row(r) + first, d);
       const auto h = [&](int64_t c) { return (x.row(r)[c] - n.centre) * n.inverse; };
       double average = 0, along = 0;
@@ -58,6 +60,8 @@ void HeadNormBackward<T>::reference(const Execution&, const HeadNormCall& call, 
       for (int64_t c = first; c < first + d; ++c)
         reference::store(dx.row(r)[c], n.inverse * (call.factor * dy.row(r)[c] - average - h(c) * along), write);
     }
+    for (int64_t c = normed; c < x.columns; ++c) reference::store(dx.row(r)[c], static_cast<double>(dy.row(r)[c]), write);
+  }
 }
 
 template decltype(HeadNormForward<float>::reference) HeadNormForward<float>::reference;

@@ -15,7 +15,7 @@ using namespace tapeformer::test;
 namespace {
 
 Matrix oracle(const Matrix& x, const kernels::HeadNormCall& call) {
-  const int64_t d = x.columns / call.heads;
+  const int64_t d = x.columns / (call.heads + call.kept);
   Matrix y(x.rows, x.columns);
   for (int64_t r = 0; r < x.rows; ++r)
     for (int64_t c = 0; c < x.columns; ++c) {
@@ -25,7 +25,8 @@ Matrix oracle(const Matrix& x, const kernels::HeadNormCall& call) {
       mean = call.centred ? mean / static_cast<double>(d) : 0;
       for (int64_t e = first; e < first + d; ++e) square += std::pow(x(r, e) - mean, 2);
       const double length = std::sqrt(square / static_cast<double>(d) + call.epsilon);
-      y(r, c) = call.factor * (x(r, c) - mean) / std::max(length, call.floor);
+      if (c >= d * call.heads) y(r, c) = x(r, c);
+      else y(r, c) = call.factor * (x(r, c) - mean) / std::max(length, call.floor);
     }
   return y;
 }
@@ -36,9 +37,9 @@ TEST_CASE("norms of heads equal their formula and differences", "[head_norm]") {
   const auto centred = GENERATE(false, true);
   const auto d = GENERATE(3, 8, 21);
   const auto floor = GENERATE(0.0, 1.0);  // of rows of deviation 1: some are above it, some below
-  const kernels::HeadNormCall call{.heads = 2, .centred = centred, .factor = 0.7, .epsilon = 1e-3, .floor = floor};
+  const kernels::HeadNormCall call{.heads = 2, .kept = centred ? 1 : 0, .centred = centred, .factor = 0.7, .epsilon = 1e-3, .floor = floor};
   OpCase c;
-  c.inputs = {random_tensor(Dtype::f64, {6, 2 * d}, 1)};
+  c.inputs = {random_tensor(Dtype::f64, {6, (centred ? 3 : 2) * d}, 1)};
   c.op = [call](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) { return ops::head_norm(ctx, in[0], call); };
   c.oracle = [call](const std::vector<Matrix>& in, const std::vector<Matrix>&) { return oracle(in[0], call); };
   check_op(c);
