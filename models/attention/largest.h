@@ -24,16 +24,32 @@ struct RankedRow {
   bool operator<(const RankedRow& other) const { return rank != other.rank ? rank < other.rank : row < other.row; }
 };
 
-// The `count` of n rows with the largest scores, ascending.
+// The `count` of n rows with the largest scores, ascending. Rows are counted by the first bits of their rank; those before the class in
+// which the last one falls are in, and only those of that class are compared.
 template <class T>
 std::vector<int32_t> largest(const T* scores, int32_t n, int32_t count) {
-  std::vector<RankedRow<T>> all;
-  all.reserve(static_cast<size_t>(n));
-  for (int32_t i = 0; i < n; ++i) all.emplace_back(scores[i], i);
-  if (count < n) std::nth_element(all.begin(), all.begin() + count, all.end());
+  using Row = RankedRow<T>;
+  constexpr int shift = 8 * static_cast<int>(sizeof(T)) - 12;
+  std::vector<uint16_t> classes(static_cast<size_t>(n));
+  for (int32_t i = 0; i < n; ++i) classes[static_cast<size_t>(i)] = static_cast<uint16_t>(Row(scores[i], i).rank >> shift);
+  std::vector<int32_t> in_class(1 << 12);
+  for (const uint16_t c : classes) ++in_class[c];
+  uint16_t last = 0;
+  int32_t before = 0;
+  while (last + 1 < 1 << 12 && before + in_class[last] < count) before += in_class[last++];
+  std::vector<Row> ties;
   std::vector<int32_t> rows;
-  for (int32_t i = 0; i < count; ++i) rows.push_back(all[static_cast<size_t>(i)].row);
-  std::sort(rows.begin(), rows.end());
+  for (int32_t i = 0; i < n; ++i) {
+    const uint16_t c = classes[static_cast<size_t>(i)];
+    if (c > last) continue;
+    if (c == last) ties.emplace_back(scores[i], i);
+    else rows.push_back(i);
+  }
+  const auto left = std::min(static_cast<size_t>(count - before), ties.size());
+  std::nth_element(ties.begin(), ties.begin() + static_cast<int64_t>(left), ties.end());
+  for (size_t t = 0; t < left; ++t) rows.push_back(ties[t].row);
+  std::sort(rows.begin() + before, rows.end());
+  std::inplace_merge(rows.begin(), rows.begin() + before, rows.end());
   return rows;
 }
 

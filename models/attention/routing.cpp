@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "framework/ops/attention.h"
-#include "framework/ops/columns.h"
 #include "framework/ops/dispatch.h"
 #include "models/attention/index_lists.h"
 #include "models/attention/k_means.h"
@@ -42,17 +41,13 @@ class Routing : public Heads {
     const Tensor members = context.structure(s.name + ".members", [&] { return select(context, scores, classes, packing); });
     const Gathering way(*this, context, IndexLists(members), packing);
 
-    const int64_t width = int64_t{s.heads} * s.head_dim;
-    const Variable q = ops::sparse_rows(context, ops::columns(context, points, {{0, width}}), way.queries, s.heads);
-    const Variable k = ops::sparse_rows(context, ops::columns(context, points, {{width, width}}), way.keys, s.heads);
-    const Variable v = ops::sparse_rows(context, ops::columns(context, input.projected, {{2 * width, width}}), way.keys, s.heads);
-    const Variable o =
-        ops::cross_attention(context, q, k, v, packing.with_lengths(way.query_counts), packing.with_lengths(way.key_counts), way.plans,
-                             {.heads = s.heads,
-                              .scale = own_.logit_scale * scale(),
-                              .dropout = s.layer.dropout,
-                              .name = s.layer_name,
-                              .first_head = s.first_head});
+    const Variable gathered = ops::sparse_rows(context, points, way.gather, 3 * s.heads);
+    const Variable o = ops::attention(context, gathered, packing.with_lengths(way.lengths), way.plans,
+                                      {.heads = s.heads,
+                                       .scale = own_.logit_scale * scale(),
+                                       .dropout = s.layer.dropout,
+                                       .name = s.layer_name,
+                                       .first_head = s.first_head});
     HeadOutput out = ops::sparse_rows(context, o, way.means, s.heads);
     k_means_.learn(context, points, classes, out);
     return out;
@@ -78,14 +73,19 @@ class Routing : public Heads {
   std::vector<double> dense_weights(const DenseInput&) const override;
 
  private:
-  // How rows go to clusters and back, of all heads.
+  // How rows go to clusters and back. A gathered row holds a query and, apart from it, a key with its value.
   struct Gathering {
-    std::vector<ops::RowMapPointer> queries, keys, means;  // [heads]
-    std::vector<int32_t> query_counts, key_counts;         // gathered rows of each sequence
+    std::vector<ops::RowMapPointer> gather, means;  // [3 * heads]: queries, keys, values; [heads]
+    std::vector<int32_t> lengths;                   // gathered rows of each sequence
     ops::AttentionPart plans;
 
     Gathering(const Routing& of, const Context& context, const IndexLists& members, const Packing& packing);
   };
+  // Gathered rows of cluster m's queries. They begin at a tile where clusters are as large as one: no tile then meets two clusters.
+  int32_t places(const IndexLists& members, int32_t n, int b, int h, int m) const {
+    const auto count = static_cast<int32_t>(members[list(b, h, 0, m)].size());
+    return window(n) < TilePlan::tile ? count : TilePlan::tiles_of(count) * TilePlan::tile;
+  }
 
   int32_t window(int32_t n) const { return std::min(n, own_.window ? own_.window : (n + own_.clusters - 1) / own_.clusters); }
   // Members: for each sequence, head, side (queries, keys) and cluster.
@@ -128,84 +128,98 @@ Tensor Routing::select(const Context& context, const Tensor& scores, const Tenso
   return IndexLists::packed(members);
 }
 
-// The queries of a cluster begin at a tile where clusters are as large as one: no tile then meets two clusters. Heads with fewer gathered
-// queries than others are filled up with rows that see nothing.
+// One head of one sequence, being gathered.
+class GatheredHead {
+ public:
+  GatheredHead(int32_t n, int32_t first_row) : first_row_(first_row), times_(static_cast<size_t>(n)) {}
+
+  void query(int32_t i, int32_t first_key, int32_t end_key) {
+    ++times_[static_cast<size_t>(i)];
+    query_places.push_back(i);
+    first.push_back(first_key);
+    end.push_back(end_key);
+  }
+  // Rows without a query, up to `count`.
+  void no_queries_until(int32_t count) {
+    query_places.resize(static_cast<size_t>(count), -1);
+    first.resize(static_cast<size_t>(count));
+    end.resize(static_cast<size_t>(count));
+  }
+  // Appends the rows at `places` to a map.
+  void append(RowMap& map, const std::vector<int32_t>& places) const {
+    for (const int32_t i : places) {
+      if (i >= 0) map.source.push_back(first_row_ + i);
+      map.begin.push_back(static_cast<int32_t>(map.source.size()));
+    }
+  }
+  // Appends to a map, for each row, the mean of the gathered rows that hold its query, from row `offset` on.
+  void append_means(RowMap& map, int32_t offset) const {
+    const auto start = static_cast<int32_t>(map.source.size());
+    std::vector<int32_t> next;
+    int32_t at = start;
+    for (const int32_t t : times_) {
+      next.push_back(at);
+      map.weight.insert(map.weight.end(), static_cast<size_t>(t), 1 / static_cast<double>(t));
+      map.begin.push_back(at += t);
+    }
+    map.source.resize(static_cast<size_t>(at));
+    for (size_t e = 0; e < query_places.size(); ++e)
+      if (query_places[e] >= 0)
+        map.source[static_cast<size_t>(next[static_cast<size_t>(query_places[e])]++)] = offset + static_cast<int32_t>(e);
+  }
+
+  std::vector<int32_t> query_places, key_places, first, end;
+
+ private:
+  int32_t first_row_;
+  std::vector<int32_t> times_;  // that a row's query was gathered
+};
+
 Routing::Gathering::Gathering(const Routing& of, const Context& context, const IndexLists& members, const Packing& packing)
     : plans(static_cast<size_t>(packing.sequences() * of.settings().heads)) {
   const int heads = of.settings().heads, clusters = of.own_.clusters;
-  const auto places = [&](int b, int h, int m) {
-    const auto count = static_cast<int32_t>(members[of.list(b, h, 0, m)].size());
-    return of.window(packing.length(b)) < TilePlan::tile ? count : TilePlan::tiles_of(count) * TilePlan::tile;
-  };
   for (int b = 0; b < packing.sequences(); ++b) {
-    int32_t most = 0;
+    lengths.push_back(clusters * of.window(packing.length(b)));
     for (int h = 0; h < heads; ++h) {
       int32_t count = 0;
-      for (int m = 0; m < clusters; ++m) count += places(b, h, m);
-      most = std::max(most, count);
+      for (int m = 0; m < clusters; ++m) count += of.places(members, packing.length(b), b, h, m);
+      lengths.back() = std::max(lengths.back(), count);
     }
-    query_counts.push_back(most);
-    key_counts.push_back(clusters * of.window(packing.length(b)));
   }
-  const Packing &gathered_queries = packing.with_lengths(query_counts), &gathered_keys = packing.with_lengths(key_counts);
+  const Packing& gathered = packing.with_lengths(lengths);
   const bool drops = context.draws_dropout(of.settings().layer.dropout);
-  std::vector<std::shared_ptr<RowMap>> to_queries, to_keys, back;
-  for (int h = 0; h < heads; ++h) {
-    to_queries.push_back(std::make_shared<RowMap>());
-    to_keys.push_back(std::make_shared<RowMap>());
-    back.push_back(std::make_shared<RowMap>());
-    to_queries.back()->rows = to_keys.back()->rows = packing.rows();
-    back.back()->rows = gathered_queries.rows();
-  }
+  gather.resize(static_cast<size_t>(3 * heads));
+  means.resize(static_cast<size_t>(heads));
   for_each_head(context.on, Packing({1}, {0}), heads, [&](int, int h) {
-    RowMap &queries_map = *to_queries[static_cast<size_t>(h)], &keys_map = *to_keys[static_cast<size_t>(h)];
-    RowMap& means_map = *back[static_cast<size_t>(h)];
+    const auto queries = std::make_shared<RowMap>(), keys = std::make_shared<RowMap>(), back = std::make_shared<RowMap>();
+    queries->rows = keys->rows = packing.rows();
+    back->rows = gathered.rows();
     for (int b = 0; b < packing.sequences(); ++b) {
-      const int32_t offset = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b), w = of.window(n);
-      std::vector<int32_t> query_places, key_places, first, end;
-      std::vector<std::vector<int32_t>> found(static_cast<size_t>(n));  // where each row was gathered to
-      const auto empty_until = [&](int32_t count) {
-        while (static_cast<int32_t>(first.size()) < count) {
-          first.push_back(0);
-          end.push_back(0);
-          query_places.push_back(0);
-          queries_map.begin.push_back(static_cast<int32_t>(queries_map.source.size()));
-        }
-      };
+      const int32_t n = packing.length(b), w = of.window(n);
+      GatheredHead head(n, packing.offsets()[static_cast<size_t>(b)]);
       for (int m = 0; m < clusters; ++m) {
-        const auto start = static_cast<int32_t>(first.size());
-        for (const int32_t i : members[of.list(b, h, 0, m)]) {
-          found[static_cast<size_t>(i)].push_back(gathered_queries.offsets()[static_cast<size_t>(b)] + static_cast<int32_t>(first.size()));
-          first.push_back(m * w);
-          end.push_back((m + 1) * w);
-          query_places.push_back(i);
-          queries_map.source.push_back(offset + i);
-          queries_map.begin.push_back(static_cast<int32_t>(queries_map.source.size()));
-        }
-        empty_until(start + places(b, h, m));
-        for (const int32_t j : members[of.list(b, h, 1, m)]) {
-          key_places.push_back(j);
-          keys_map.source.push_back(offset + j);
-          keys_map.begin.push_back(static_cast<int32_t>(keys_map.source.size()));
-        }
+        const auto start = static_cast<int32_t>(head.first.size());
+        for (const int32_t i : members[of.list(b, h, 0, m)]) head.query(i, m * w, (m + 1) * w);
+        head.no_queries_until(start + of.places(members, n, b, h, m));
+        const std::span<const int32_t> of_keys = members[of.list(b, h, 1, m)];
+        head.key_places.insert(head.key_places.end(), of_keys.begin(), of_keys.end());
       }
-      empty_until(query_counts[static_cast<size_t>(b)]);
-      for (const std::vector<int32_t>& rows : found) {
-        means_map.source.insert(means_map.source.end(), rows.begin(), rows.end());
-        means_map.weight.insert(means_map.weight.end(), rows.size(), 1 / static_cast<double>(rows.size()));
-        means_map.begin.push_back(static_cast<int32_t>(means_map.source.size()));
-      }
-      TilePlan plan = interval_plan(gathered_keys.length(b), std::move(first), std::move(end));
+      head.no_queries_until(gathered.length(b));
+      head.key_places.resize(static_cast<size_t>(gathered.length(b)), -1);
+      head.append(*queries, head.query_places);
+      head.append(*keys, head.key_places);
+      head.append_means(*back, gathered.offsets()[static_cast<size_t>(b)]);
+      TilePlan plan = interval_plan(gathered.length(b), std::move(head.first), std::move(head.end));
       if (drops) {
-        plan.query_places = std::move(query_places);
-        plan.key_places = std::move(key_places);
+        plan.query_places = std::move(head.query_places);
+        plan.key_places = std::move(head.key_places);
       }
       plans[static_cast<size_t>(b * heads + h)] = std::make_shared<const TilePlan>(std::move(plan));
     }
+    gather[static_cast<size_t>(h)] = queries;
+    gather[static_cast<size_t>(heads + h)] = gather[static_cast<size_t>(2 * heads + h)] = keys;
+    means[static_cast<size_t>(h)] = back;
   });
-  queries.assign(to_queries.begin(), to_queries.end());
-  keys.assign(to_keys.begin(), to_keys.end());
-  means.assign(back.begin(), back.end());
 }
 
 std::vector<double> Routing::dense_weights(const DenseInput& in) const {
