@@ -214,7 +214,8 @@ def h03_no_locks(work):
     shutil.rmtree(work.file("run"), ignore_errors=True)
     # One writes its run while another reads the same data and evaluates the checkpoints that are there.
     process = work.start("train", "config.yaml", "-o", "busy", *(f"data.{part}.path=data.h5" for part in ("train", "valid", "test")),
-                         "train.duration=1000000", "checkpoint.every=1000", "checkpoint.keep_last=20", "eval.every=1000")
+                         "train.duration=1000000", "log.every=1000000", "checkpoint.every=1000", "checkpoint.keep_last=20",
+                         "eval.every=1000000")
     while process.poll() is None and not (os.path.exists(work.file("busy", "run.json")) and work.checkpoints("busy")):
         time.sleep(0.01)
     for words, code in ((["eval", "busy"], 0), (["predict", "busy", "test.tsv"], 0), (["inspect", "busy"], 0), (["train", "--resume", "busy"], 6)):
