@@ -44,7 +44,7 @@ class Cluster : public Heads {
     HeadOutput out =
         ops::attention(context, input.projected, packing, plans,
                        {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
-    k_means_.learn(context, points, classes, out);
+    if (std::optional<ops::Loss> loss = k_means_.learn(context, points, classes)) out.auxiliary.push_back(std::move(*loss));
     return out;
   }
   bool has_auxiliary() const override { return k_means_.has_loss(); }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/hash_rounds.h"
 
+#include <bit>
+#include <cstring>
+
 #include "models/attention/index_lists.h"
 
 namespace tapeformer::models {
 namespace {
+
+static_assert(std::endian::native == std::endian::little);
 
 constexpr int32_t tile = TilePlan::tile;
 
@@ -40,12 +45,12 @@ uint64_t bits(int32_t first, int32_t end) {
   return below(end) & ~below(first);
 }
 
-// Bit k: bytes[k], which is 0 or 1.
+// Bit k: bytes[k], which is 0 or 1. The product puts the bits of eight bytes beside each other.
 uint64_t gathered(const uint8_t (&bytes)[tile]) {
   uint64_t out = 0;
   for (int k = 0; k < tile; k += 8) {
-    uint64_t word = 0;
-    for (int i = 0; i < 8; ++i) word |= uint64_t{bytes[k + i]} << (8 * i);
+    uint64_t word;
+    std::memcpy(&word, bytes + k, sizeof word);
     out |= (word * 0x0102040810204080u >> 56) << k;
   }
   return out;

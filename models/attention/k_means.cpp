@@ -113,11 +113,11 @@ void KMeans::gather(const Context& context, const Tensor& points, const Tensor& 
   else context.on.threads->run(heads_, task);
 }
 
-void KMeans::learn(Context& context, const Variable& points, const Tensor& classes, HeadOutput& out) {
-  if (context.mode != Mode::train || points.value.shape()[0] == 0) return;
+std::optional<ops::Loss> KMeans::learn(Context& context, const Variable& points, const Tensor& classes) {
+  if (context.mode != Mode::train || points.value.shape()[0] == 0) return {};
   if (settings_.update) gather(context, points.value, classes);
-  if (has_loss())
-    out.auxiliary.push_back(ops::centroid_loss(context, points, centroids_.value, settings_.clusters, classes, settings_.commitment));
+  if (!has_loss()) return {};
+  return ops::centroid_loss(context, points, centroids_.value, settings_.clusters, classes, settings_.commitment);
 }
 
 // N <- decay N + (1 - decay) members, S likewise, centroid = S / N', where N' = (N + epsilon) / (sum N + clusters epsilon) sum N.

@@ -26,8 +26,9 @@ class KMeans {
   Tensor scores(const Context&, const Tensor& points, const Packing&) const;
   // The centroid with the largest score, the first of equals: int32 [2 * heads, T].
   Tensor classes(const Context&, const Tensor& scores) const;
-  // In training: remembers the members for after_update, and adds the loss: commitment times the mean of (x - centroid)^2.
-  void learn(Context&, const Variable& points, const Tensor& classes, HeadOutput&);
+  // In training: remembers the members for after_update, and returns the loss: commitment times the mean of (x - centroid)^2. Where the
+  // points are read besides, the loss is best made first: its gradient is then added to theirs.
+  std::optional<ops::Loss> learn(Context&, const Variable& points, const Tensor& classes);
   void after_update(const Context&);
 
   bool has_loss() const { return settings_.commitment > 0; }

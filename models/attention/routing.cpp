@@ -38,6 +38,7 @@ class Routing : public Heads {
     const Variable points = k_means_.points(context, input.projected);
     const Tensor scores = k_means_.scores(context, points.value, packing);
     const Tensor classes = context.structure(s.name + ".classes", [&] { return k_means_.classes(context, scores); });
+    std::optional<ops::Loss> loss = k_means_.learn(context, points, classes);
     const Tensor members = context.structure(s.name + ".members", [&] { return select(context, scores, classes, packing); });
     const Gathering way(*this, context, IndexLists(members), packing);
 
@@ -49,7 +50,7 @@ class Routing : public Heads {
                                        .name = s.layer_name,
                                        .first_head = s.first_head});
     HeadOutput out = ops::sparse_rows(context, o, way.means, s.heads);
-    k_means_.learn(context, points, classes, out);
+    if (loss) out.auxiliary.push_back(std::move(*loss));
     return out;
   }
   bool has_auxiliary() const override { return k_means_.has_loss(); }

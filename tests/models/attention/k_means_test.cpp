@@ -71,13 +71,13 @@ int nearest(const Matrix& points, const Matrix& centroids, int64_t row, int side
 struct Seen {
   Matrix points;
   Tensor classes;
-  models::HeadOutput out{Variable{}};
+  std::optional<ops::Loss> loss;
 };
 
 Seen forward(models::KMeans& k, Context context, const Tensor& projected, const Packing& packing) {
   const Variable points = k.points(context, {projected, no_node});
   Seen seen{Matrix(points.value), k.classes(context, k.scores(context, points.value, packing))};
-  k.learn(context, points, seen.classes, seen.out);
+  seen.loss = k.learn(context, points, seen.classes);
   return seen;
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("only an update that was seen moves centroids", "[k_means]") {
   CHECK(relative_error(buffer(k, "centroids"), start) == 0);
   for (const Mode mode : {Mode::evaluate, Mode::calibrate}) {
     Context context{.mode = mode, .step = 1, .dtype = Dtype::f64};
-    CHECK(forward(k, context, x, packing).out.auxiliary.empty());
+    CHECK_FALSE(forward(k, context, x, packing).loss);
     k.after_update(step1);
     CHECK(relative_error(buffer(k, "centroids"), start) == 0);
   }
@@ -187,13 +187,13 @@ TEST_CASE("the loss is the weighted mean square distance to the centroids", "[k_
     for (int g = 0; g < 2 * heads; ++g)
       for (int d = 0; d < dim; ++d)
         sum += std::pow(seen.points(r, g * dim + d) - mu(g % heads * clusters + nearest(seen.points, mu, r, g / heads, g % heads), d), 2);
-  REQUIRE(seen.out.auxiliary.size() == 1);
-  const ops::Loss& loss = seen.out.auxiliary[0];
+  REQUIRE(seen.loss);
+  const ops::Loss& loss = *seen.loss;
   CHECK(loss.count == 9);
   CHECK(std::abs(*loss.sum.value.data<double>() / loss.count - 0.5 * sum / (9 * 2 * heads * dim)) < 1e-12);
   models::KMeans none = make({.commitment = 0});
   CHECK_FALSE(none.has_loss());
-  CHECK(forward(none, training(1), x, Packing({9}, {0})).out.auxiliary.empty());
+  CHECK_FALSE(forward(none, training(1), x, Packing({9}, {0})).loss);
 }
 
 TEST_CASE("first centroids are the seed's", "[k_means]") {
