@@ -72,29 +72,35 @@ TEST_CASE("with a group for each query, clustered attention is full", "[clustere
   CHECK(relative_error(y, output(full, x)) < 1e-13);
 }
 
-TEST_CASE("one bit groups queries by the side of its plane", "[clustered]") {
+TEST_CASE("one bit groups queries by the side of its plane, which is another one after an update", "[clustered]") {
   const Tensor x = random_tensor(Dtype::f64, {40, 8}, 3);
   for (const bool bias : {true, false}) {
     const auto attention =
         make_attention(clustered_case(fmt::format("clusters: 40, bits: 1, iterations: 1, hash_bias: {}", bias)), Dtype::f64);
-    Structures structures;
-    output(*attention, x, &structures);
     nn::ModelState state;
     attention->visit(state);
     const Matrix w(state.parameters[0]->value), rows(x);
     REQUIRE(state.parameters[0]->name == "attention.query.weight");
-    for (int h = 0; h < 2; ++h) {
-      const Draw plane{random_key(5, "planes", "attention", h), no_sample, 0};
-      std::vector<bool> side;
-      for (int64_t i = 0; i < 40; ++i) {
-        double dot = 0;
-        for (int64_t d = 0; d < 4; ++d)
-          for (int64_t c = 0; c < 8; ++c) dot += plane.gaussian(0, static_cast<uint32_t>(d)) * w(h * 4 + d, c) * rows(i, c);
-        side.push_back(dot > (bias ? plane.gaussian(0, 4) : 0));
+    for (uint32_t redraws = 0; redraws < 2; ++redraws) {
+      Structures structures;
+      output(*attention, x, &structures);
+      for (int h = 0; h < 2; ++h) {
+        const Draw plane{random_key(5, "planes", "attention", h), no_sample, redraws};
+        std::vector<bool> side;
+        for (int64_t i = 0; i < 40; ++i) {
+          double dot = 0;
+          for (int64_t d = 0; d < 4; ++d)
+            for (int64_t c = 0; c < 8; ++c) dot += plane.gaussian(0, static_cast<uint32_t>(d)) * w(h * 4 + d, c) * rows(i, c);
+          side.push_back(dot > (bias ? plane.gaussian(0, 4) : 0));
+        }
+        const std::vector<int32_t> groups = groups_of(structures, h);
+        int wrong = 0;
+        for (size_t i = 0; i < 40; ++i)
+          for (size_t j = 0; j < 40; ++j) wrong += (groups[i] == groups[j]) != (side[i] == side[j]);
+        CHECK(wrong == 0);
       }
-      const std::vector<int32_t> groups = groups_of(structures, h);
-      for (size_t i = 0; i < 40; ++i)
-        for (size_t j = 0; j < 40; ++j) CHECK((groups[i] == groups[j]) == (side[i] == side[j]));
+      Context update{.mode = Mode::train, .step = 1};
+      attention->after_update(update);
     }
   }
 }
