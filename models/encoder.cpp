@@ -25,16 +25,31 @@ Encoder::Encoder(const nn::Builder& build, const ModelSettings& s, const data::D
   if (s.norm_position == NormPosition::pre) final_norm_.emplace(build, "encoder.final_norm", s.dim, s.norm.back(), s.batch_norm);
 }
 
+Variable Encoder::entrance(Context& context, const data::Batch& batch) {
+  const Variable x = embedding_.forward(context, batch);
+  return extra_rows_ ? ops::put_in_front(context, ops::parameter(context, *extra_rows_), x, batch.packing) : x;
+}
+
+const Packing& Encoder::packing_of(const data::Batch& batch) const {
+  return extra_rows_ ? batch.packing.longer_by(extra_rows()) : batch.packing;
+}
+
 Encoder::Output Encoder::forward(Context& context, const data::Batch& batch) {
-  Output out{embedding_.forward(context, batch), {}};
-  if (extra_rows_) out.x = ops::put_in_front(context, ops::parameter(context, *extra_rows_), out.x, batch.packing);
-  const Packing& packing = extra_rows_ ? batch.packing.longer_by(extra_rows()) : batch.packing;
+  Output out{entrance(context, batch), {}};
+  const Packing& packing = packing_of(batch);
   EncoderBlock::Beside beside;
   for (auto& block : blocks_) out.x = block->forward(context, out.x, packing, beside);
   out.auxiliary = std::move(beside.auxiliary);
   if (final_norm_) out.x = final_norm_->forward(context, out.x);
   if (extra_rows_) out.x = ops::take_off_front(context, out.x, batch.packing, extra_rows());
   return out;
+}
+
+Tensor Encoder::attention_weights(Context& context, const data::Batch& batch, size_t layer) {
+  Variable x = entrance(context, batch);
+  EncoderBlock::Beside beside;
+  for (size_t i = 0; i < layer; ++i) x = blocks_[i]->forward(context, x, packing_of(batch), beside);
+  return blocks_.at(layer)->attention_weights(context, x, packing_of(batch), beside);
 }
 
 void Encoder::visit(nn::Visitor& visitor) {
@@ -73,10 +88,12 @@ std::vector<nn::Cost> Encoder::cost(const std::vector<int32_t>& of_batch) const 
     Counter block;
     blocks_[i]->visit(block);
     const AttentionCost a = blocks_[i]->attention().cost(lengths);
+    double pairs = 0;
+    for (const int32_t n : lengths) pairs += blocks_[i]->attention().pairs(n);
     const double projections = blocks_[i]->attention().projections(), products = 2 * rows * (projections * c * c + 2 * c * f);
     // Kept: qkv and the attention's output, the stream after each half, what enters the activation.
     parts.push_back({fmt::format("encoder.layers.{}", i), block.parameters, products + a.forward_flops, 2 * products + a.backward_flops,
-                     4 * rows * ((projections + 2) * c + f) + a.saved_bytes});
+                     4 * rows * ((projections + 2) * c + f) + a.saved_bytes, pairs});
   }
   if (final_norm_) {
     Counter norm;

@@ -15,6 +15,10 @@ class Encoder {
     std::vector<ops::Loss> auxiliary;
   };
   Output forward(Context&, const data::Batch&);
+  // What each row takes of each row in one layer, [heads * n, n] for a batch of one sequence, n with the extra rows; undefined where the
+  // layer has no such weights.
+  Tensor attention_weights(Context&, const data::Batch&, size_t layer);
+  const Attention& attention(size_t layer) const { return blocks_.at(layer)->attention(); }
   void visit(nn::Visitor&);
   void after_update(Context&);
   bool has_auxiliary() const;
@@ -24,6 +28,10 @@ class Encoder {
   std::vector<nn::Cost> cost(const std::vector<int32_t>& lengths) const;
 
  private:
+  // The rows that the first layer gets, and how they lie.
+  Variable entrance(Context&, const data::Batch&);
+  const Packing& packing_of(const data::Batch&) const;
+
   ModelSettings settings_;
   Embedding embedding_;
   std::optional<Parameter> extra_rows_;  // [g,C]

@@ -29,6 +29,14 @@ Variable EncoderBlock::forward(Context& context, const Variable& x, const Packin
   return y;
 }
 
+Tensor EncoderBlock::attention_weights(Context& context, const Variable& x, const Packing& packing, Beside& beside) {
+  Sublayer around;
+  around.second_stream = &beside.second_stream;
+  const bool pre = position_ == NormPosition::pre;
+  if (pre) around.norm = attention_norm_.layer_norm();
+  return attention_->weights(context, pre && !around.norm ? attention_norm_.forward(context, x) : x, packing, around);
+}
+
 void EncoderBlock::visit(nn::Visitor& visitor) {
   attention_norm_.visit(visitor);
   attention_->visit(visitor);

@@ -17,6 +17,8 @@ class EncoderBlock {
   };
   // x [T,C] -> [T,C]
   Variable forward(Context&, const Variable& x, const Packing&, Beside&);
+  // Of its attention for x as forward() gets it; see Attention::weights.
+  Tensor attention_weights(Context&, const Variable& x, const Packing&, Beside&);
   void visit(nn::Visitor&);
   void after_update(Context& context) { attention_->after_update(context); }
   // Folds a BatchNorm before a half-layer into its first product; the number of layers that went away.

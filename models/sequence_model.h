@@ -19,6 +19,7 @@ class SequenceModel : public nn::Model {
   void after_update(Context& context) override { encoder_.after_update(context); }
   int prepare_inference() override { return encoder_.prepare_inference(); }
   std::vector<nn::Cost> cost(const std::vector<int32_t>& lengths) const override;
+  Encoder& encoder() { return encoder_; }
 
  protected:
   virtual ops::Loss target_loss(Context&, const Variable& output, const data::Batch&) = 0;

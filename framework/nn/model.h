@@ -18,6 +18,7 @@ struct Cost {
   double forward_flops = 0;   // a multiply-add counts 2
   double backward_flops = 0;
   double saved_bytes = 0;     // kept from forward to backward
+  double pairs = 0;           // (query, key) pairs that attention looks at, mean over its heads
 };
 
 class Model {

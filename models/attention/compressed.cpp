@@ -47,6 +47,8 @@ class Compressed : public Heads {
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   double pairs(int32_t n) const override { return static_cast<double>(n) * windows(n); }
+  // Filters mix the channels of a value, the maximum picks among rows for each channel.
+  bool has_weights() const override { return own_.mode == Mode::mean; }
   std::vector<double> dense_output(const DenseInput&) const override;
 
  private:

@@ -67,6 +67,7 @@ HeadOutput HeadAttention::heads(Context& context, const Variable& projected, Lay
 Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   require(packing.sequences() == 1 && !context.tape && context.mode == Mode::evaluate,
           "{}: weights are shown for one sequence in evaluation", name_);
+  if (!std::all_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->has_weights(); })) return {};
   const int64_t n = packing.rows(), d = head_dim();
   LayerInput input(x, packing, around.norm);
   const Tensor projected = input.project(context, input_.weight(), &input_.bias()).value.clone();

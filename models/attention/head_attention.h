@@ -21,7 +21,7 @@ class HeadAttention : public Attention {
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   int projections() const override { return static_cast<int>(parts_.size()) + 1; }
   double pairs(int32_t n) const override;
-  // The heads with columns of the identity as values, head_dim columns at a time: right for whatever is linear in the values.
+  // The heads with columns of the identity as values, head_dim columns at a time.
   Tensor weights(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   bool has_auxiliary() const override;
   InputReaders input_readers() override;

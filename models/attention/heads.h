@@ -95,6 +95,8 @@ class Heads {
   virtual void after_update(Context&) {}
   virtual AttentionCost cost(const std::vector<int32_t>& lengths) const = 0;
   virtual double pairs(int32_t n) const { return static_cast<double>(n) * n; }
+  // False where o is no product of a matrix of weights [n,n] with v, the same for every channel.
+  virtual bool has_weights() const { return true; }
   virtual bool has_auxiliary() const { return false; }
   // Its own readers of the normalised input; see Attention.
   virtual InputReaders input_readers() { return InputReaders{std::in_place}; }
