@@ -37,6 +37,7 @@ void add_data(CLI::App&, Command&);
 void add_inspect(CLI::App&, Command&);
 void add_model(CLI::App&, Command&);
 void add_bench(CLI::App&, Command&);
+void add_compare(CLI::App&, Command&);
 void add_env(CLI::App&, Command&);
 
 }  // namespace tapeformer::tools

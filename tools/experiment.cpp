@@ -24,6 +24,13 @@ Experiment read_experiment(config::Document& document, Log& log) {
   return e;
 }
 
+std::string first_fault(const std::string& report) {
+  constexpr std::string_view mark = "error: ";
+  const size_t at = report.find(mark);
+  const size_t begin = at == std::string::npos ? 0 : at + mark.size();
+  return report.substr(begin, report.find('\n', begin) - begin);
+}
+
 std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings& s) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::make_unique<ThreadPool>(s.device == Device::reference ? 1 : s.threads > 0 ? s.threads : cores);
@@ -31,6 +38,26 @@ std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings& s) {
 
 std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Description& description) {
   return models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
+}
+
+data::Description assumed_description(const Experiment& e, const Assumed& o) {
+  data::Description d;
+  d.task = e.data.task;
+  d.max_length = e.data.max_length > 0 ? e.data.max_length : o.length > 0 ? o.length : 128;
+  if (e.data.numeric()) {
+    const auto& names = e.data.train.features;
+    const auto count = o.features > 0 ? o.features : std::max<int64_t>(1, static_cast<int64_t>(names.size()));
+    const int64_t columns = e.data.missing == data::Missing::zero_with_flag ? 2 * count : count;
+    for (int64_t f = 0; f < columns; ++f) d.feature_names.push_back(fmt::format("feature {}", f));
+  } else {
+    const bool bytes = e.data.tokenizer.kind == data::TokenizerKind::byte;
+    d.vocab_size = o.vocab > 0 ? o.vocab : bytes ? 256 : e.data.tokenizer.vocab_size > 0 ? e.data.tokenizer.vocab_size : 32;
+  }
+  if (d.task == data::Task::regression) d.target_names = e.data.train.target;
+  else
+    for (int64_t c = 0, n = o.classes > 0 ? o.classes : e.data.classes > 0 ? e.data.classes : 10; c < n; ++c)
+      d.labels.push_back(std::to_string(c));
+  return d;
 }
 
 std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {

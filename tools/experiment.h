@@ -26,9 +26,18 @@ struct Experiment {
 // Reads every section; throws the whole report when there is a fault; warnings go to the log.
 Experiment read_experiment(config::Document&, Log&);
 
+// The first fault of a config's report without its place, or the whole of another message's first line: what a table has room for.
+std::string first_fault(const std::string& report);
+
 // Threads as the settings say.
 std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings&);
 std::unique_ptr<nn::Model> make_model(const Experiment&, const data::Description&);
+
+// What the data would say, from the config where it does, else from these numbers or their defaults; nothing is read.
+struct Assumed {
+  int64_t length = 0, vocab = 0, classes = 0, features = 0;
+};
+data::Description assumed_description(const Experiment&, const Assumed&);
 
 // A trained model from a run (its best checkpoint, or the last) or a checkpoint file.
 struct Trained {

@@ -52,6 +52,18 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& notes) {
+  const std::string lines = aligned(rows);
+  std::string text;
+  size_t at = 0;
+  for (const std::string& note : notes) {
+    const size_t end = lines.find('\n', at);
+    text += lines.substr(at, end - at) + (note.empty() ? "" : "  " + note) + '\n';
+    at = end + 1;
+  }
+  return text;
+}
+
 std::string bytes_text(double bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

@@ -16,6 +16,8 @@ ExitCode print_result(std::string_view text);
 
 // Rows of cells as lines: the first column to the left, the others to the right, two spaces between.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
+// The same with a text after each line, empty ones left out.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<std::string>& notes);
 // "12.3 KiB"
 std::string bytes_text(double bytes);
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/attention_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/core/suggest.h"
+#include "models/attention/variant.h"
+
+namespace tapeformer::tools {
+
+std::vector<std::string> attention_names(const char* option, const std::vector<std::string>& asked) {
+  std::vector<std::string> known, out;
+  for (const auto& v : models::attention_variants()) known.emplace_back(v.name);
+  if (asked == std::vector<std::string>{"all"}) return known;
+  for (const std::string& name : asked) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string near = nearest(name, known);
+      fail(ExitCode::usage, "{}: unknown variant '{}'{}; known: {}", option, printable(name),
+           near.empty() ? "" : fmt::format("; did you mean '{}'?", near), fmt::join(known, ", "));
+    }
+    if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+  }
+  return out;
+}
+
+}  // namespace tapeformer::tools
