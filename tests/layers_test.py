@@ -12,7 +12,7 @@ LAYER = {"framework/core": 0, "framework/kernels": 1, "framework/config": 1, "fr
 FORBIDDEN = {("models", "framework/train"), ("models", "datasets")}
 ONLY = {"datasets": {"framework/core", "framework/config", "framework/io", "framework/data", "datasets"}}
 # Headers that may only be named in .cpp files of these folders (or in headers below them, for Highway's files).
-SEALED = {"hdf5.h": ("framework/io", "tools"), "yaml-cpp/": ("framework/config",), "oneapi/dnnl/": ("framework/kernels/cpu", "tools"),
+SEALED = {"hdf5.h": ("framework/io", "tools"), "png.h": ("framework/io", "tools"), "yaml-cpp/": ("framework/config",), "oneapi/dnnl/": ("framework/kernels/cpu", "tools"),
           "hwy/": ("framework/kernels/cpu", "tools"), "nlohmann/": ("framework/data", "datasets", "tools"), "CLI/": ("tools",)}
 
 

@@ -29,6 +29,7 @@ struct Command {
 // What ended a verb as an Error: out of memory and what the file system refused are faults of the surroundings, all else is ours.
 Error as_error(const std::exception&);
 
+void add_attn(CLI::App&, Command&);
 void add_train(CLI::App&, Command&);
 void add_eval(CLI::App&, Command&);
 void add_predict(CLI::App&, Command&);

@@ -27,6 +27,7 @@ void add_all(CLI::App& app, Command& command) {
   add_data(app, command);
   add_inspect(app, command);
   add_model(app, command);
+  add_attn(app, command);
   add_bench(app, command);
   add_compare(app, command);
   add_env(app, command);

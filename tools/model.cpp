@@ -18,27 +18,6 @@ struct Options {
   bool json = false;
 };
 
-// What the data would say, from the config where it does, else from the flags or their defaults.
-data::Description described(const Experiment& e, const Options& o) {
-  data::Description d;
-  d.task = e.data.task;
-  d.max_length = e.data.max_length > 0 ? e.data.max_length : o.length > 0 ? o.length : 128;
-  if (e.data.numeric()) {
-    const auto& names = e.data.train.features;
-    const auto count = o.features > 0 ? o.features : std::max<int64_t>(1, static_cast<int64_t>(names.size()));
-    const int64_t columns = e.data.missing == data::Missing::zero_with_flag ? 2 * count : count;
-    for (int64_t f = 0; f < columns; ++f) d.feature_names.push_back(fmt::format("feature {}", f));
-  } else {
-    const bool bytes = e.data.tokenizer.kind == data::TokenizerKind::byte;
-    d.vocab_size = o.vocab > 0 ? o.vocab : bytes ? 256 : e.data.tokenizer.vocab_size > 0 ? e.data.tokenizer.vocab_size : 32;
-  }
-  if (d.task == data::Task::regression) d.target_names = e.data.train.target;
-  else
-    for (int64_t c = 0, n = o.classes > 0 ? o.classes : e.data.classes > 0 ? e.data.classes : 10; c < n; ++c)
-      d.labels.push_back(std::to_string(c));
-  return d;
-}
-
 struct Summary {
   data::Description data;
   int64_t batch = 0, length = 0;
@@ -50,7 +29,7 @@ struct Summary {
 
 Summary summarise(const Experiment& e, const Options& o) {
   Summary s;
-  s.data = described(e, o);
+  s.data = assumed_description(e, {.length = o.length, .vocab = o.vocab, .classes = o.classes, .features = o.features});
   s.batch = o.batch > 0 ? o.batch : e.train.batch_size;
   s.length = o.length > 0 ? o.length : s.data.max_length;
   if (s.length > s.data.max_length) fail(ExitCode::usage, "--length {} is above data.max_length {}", s.length, s.data.max_length);

@@ -20,20 +20,6 @@ struct Options {
   int64_t batch_size = 64;
 };
 
-InputKind kind_of(const Options& options) {
-  if (options.input_kind == "csv") return InputKind::csv;
-  if (options.input_kind == "tsv") return InputKind::tsv;
-  if (options.input_kind == "jsonl") return InputKind::jsonl;
-  if (options.input_kind == "text" || options.input.file == "-") return InputKind::text;
-  const std::string extension = std::filesystem::path(options.input.file).extension().string();
-  if (extension == ".csv") return InputKind::csv;
-  if (extension == ".tsv" || extension == ".tab") return InputKind::tsv;
-  if (extension == ".jsonl" || extension == ".ndjson") return InputKind::jsonl;
-  if (extension == ".h5" || extension == ".hdf5")
-    fail(ExitCode::usage, "{}: predict reads text, csv, tsv and jsonl, not HDF5", printable(options.input.file));
-  return InputKind::text;
-}
-
 class Predictor {
  public:
   Predictor(Trained& trained, const OutputSettings& output) : trained_(trained), lines_(trained.description, output) {}
@@ -93,7 +79,7 @@ void report(Log& log, const Predictor& predictor, const SampleInput& input, cons
 }
 
 ExitCode predict(Command& command, Options& options) {
-  options.input.kind = kind_of(options);
+  options.input.kind = input_kind(options.input_kind, options.input.file);
   Trained trained = load_trained(options.model, options.weights, command.flag_overrides(), command.log);
   command.log.info("{} weights of {}, step {}", trained.weights, printable(trained.file.string()), train::step_of(trained.checkpoint));
   trained.checkpoint = {};

@@ -2,6 +2,7 @@
 #include "tools/predict_input.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "datasets/table.h"
 #include "framework/io/line_reader.h"
@@ -79,6 +80,20 @@ class TableInput : public SampleInput {
 };
 
 }  // namespace
+
+InputKind input_kind(const std::string& word, const std::string& file) {
+  if (word == "csv") return InputKind::csv;
+  if (word == "tsv") return InputKind::tsv;
+  if (word == "jsonl") return InputKind::jsonl;
+  if (word == "text" || file == "-") return InputKind::text;
+  const std::string extension = std::filesystem::path(file).extension().string();
+  if (extension == ".csv") return InputKind::csv;
+  if (extension == ".tsv" || extension == ".tab") return InputKind::tsv;
+  if (extension == ".jsonl" || extension == ".ndjson") return InputKind::jsonl;
+  if (extension == ".h5" || extension == ".hdf5")
+    fail(ExitCode::usage, "{}: samples are read from text, csv, tsv and jsonl, not from HDF5", printable(file));
+  return InputKind::text;
+}
 
 datasets::Source input_source(const InputSettings& settings, const datasets::DataSettings& data) {
   datasets::Source source = data.test.given() ? data.test : data.train;

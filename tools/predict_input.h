@@ -47,6 +47,9 @@ std::unique_ptr<SampleInput> open_input(const InputSettings&, const datasets::Da
 std::unique_ptr<SampleInput> open_series_input(const InputSettings&, const datasets::DataSettings&, const data::Description&,
                                                data::SampleEncoder&, Log&);
 
+// The kind that the word names, or by the file's ending; text from standard input. Error(usage) for HDF5.
+InputKind input_kind(const std::string& word, const std::string& file);
+
 // The source that says what the columns are called, with the file to read in place of its own; the format of a table.
 datasets::Source input_source(const InputSettings&, const datasets::DataSettings&);
 datasets::Format input_format(InputKind);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing of the packages the build needs (Debian 12 names); asks for nothing and downloads nothing when all are there.
 set -euo pipefail
-packages="g++ cmake ninja-build git pkg-config libdnnl-dev libyaml-cpp-dev libhdf5-dev libfmt-dev libhwy-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev libfast-float-dev"
+packages="g++ cmake ninja-build git pkg-config libdnnl-dev libyaml-cpp-dev libhdf5-dev libpng-dev libfmt-dev libhwy-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libutf8proc-dev libfast-float-dev"
 [ "${1:-}" = "--tests" ] && packages="$packages catch2 python3 python3-h5py python3-xxhash binutils valgrind"
 missing=""
 for p in $packages; do

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 #include <nlohmann/json.hpp>
 #include <oneapi/dnnl/dnnl.h>
+#include <png.h>
 #include <utf8proc.h>
 #include <xxhash.h>
 #include <fmt/format.h>
@@ -21,10 +22,10 @@ std::string version_text() {
   return fmt::format(
       "tapeformer {} (checkpoint format 1, data format 1, config format 1)\noneDNN {}.{}.{}, HDF5 {}.{}.{}, "
       "yaml-cpp " TAPEFORMER_YAML_CPP_VERSION ", Highway {}.{}, fmt {}.{}.{}, nlohmann-json {}.{}.{}, CLI11 " CLI11_VERSION
-      ", xxHash {}, utf8proc {}\ndevices: reference, cpu\n",
+      ", xxHash {}, utf8proc {}, libpng {}\ndevices: reference, cpu\n",
       TAPEFORMER_VERSION, dnnl->major, dnnl->minor, dnnl->patch, major, minor, release, HWY_MAJOR, HWY_MINOR, FMT_VERSION / 10000,
       FMT_VERSION / 100 % 100, FMT_VERSION % 100, NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH,
-      XXH_versionNumber(), utf8proc_version());
+      XXH_versionNumber(), utf8proc_version(), PNG_LIBPNG_VER_STRING);
 }
 
 }  // namespace tapeformer::tools

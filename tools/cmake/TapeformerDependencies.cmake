@@ -9,6 +9,7 @@ if(NOT TARGET yaml-cpp::yaml-cpp)  # the name since yaml-cpp 0.8
   target_link_libraries(yaml-cpp::yaml-cpp INTERFACE yaml-cpp)
 endif()
 find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(PNG REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(OneDNN REQUIRED)
 find_package(Highway REQUIRED)

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "framework/io/hdf5.h"
+#include "framework/io/png.h"
+#include "framework/train/run_directory.h"
+#include "models/attention/head_attention.h"
+#include "models/sequence_model.h"
+#include "tools/attn_input.h"
+#include "tools/standard_output.h"
+
+namespace tapeformer::tools {
+namespace {
+
+struct Options {
+  AttnInput input;
+  std::string prefix;
+  int64_t layer = -1, head = -1;  // -1: all
+  int64_t pixels = 0;             // a pair's side; 0: so many that the picture has at least 256
+  bool pattern = false, weights = false;
+};
+
+// Of one layer: [heads, n, n], the pairs allowed (0 or 1) or the weights.
+struct Map {
+  size_t layer = 0;
+  int64_t heads = 0, n = 0;
+  std::vector<float> values;
+  std::span<const float> of(int64_t head) const {
+    return std::span(values).subspan(static_cast<size_t>(head * n * n), static_cast<size_t>(n * n));
+  }
+};
+
+Map weights_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubject& s, Structures* structures = nullptr) {
+  Context context{.on = s.on, .mode = Mode::evaluate, .dtype = s.experiment.train.dtype};
+  context.structures = structures;
+  const Tensor weights = encoder.attention_weights(context, s.batch, layer);
+  if (!weights.defined())
+    fail(ExitCode::usage, "layer {}: its attention mixes rows without a matrix of weights; look at its --pattern", layer);
+  const Tensor single = weights.dtype() == Dtype::f32 ? weights.clone() : weights.converted(Dtype::f32);
+  const auto values = single.span<float>();
+  if (const auto bad = std::find_if_not(values.begin(), values.end(), [](float w) { return std::isfinite(w); }); bad != values.end())
+    fail(ExitCode::nonfinite, "layer {}: a weight is not finite", layer);
+  return {layer, heads, weights.shape()[1], {values.begin(), values.end()}};
+}
+
+// As the variant says for this length. Where it decides from the data, the pairs that have a weight for this sequence.
+Map pattern_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubject& s) {
+  const auto n = static_cast<int32_t>(s.batch.packing.rows() + encoder.extra_rows());
+  const auto* of_heads = dynamic_cast<const models::HeadAttention*>(&encoder.attention(layer));
+  if (of_heads && of_heads->group_of(0).has_weights()) {
+    Structures decided;
+    Map map = weights_of(encoder, layer, heads, s, &decided);
+    const std::string name = fmt::format("encoder.layers.{}.", layer);
+    if (std::any_of(decided.begin(), decided.end(), [&](const auto& one) { return one.first.starts_with(name); })) {
+      for (float& value : map.values) value = value != 0 ? 1.F : 0.F;
+      return map;
+    }
+  }
+  Map map{layer, heads, n, {}};
+  map.values.reserve(static_cast<size_t>(heads) * static_cast<size_t>(n) * static_cast<size_t>(n));
+  for (int h = 0; h < heads; ++h)
+    for (int32_t i = 0; i < n; ++i)
+      for (int32_t j = 0; j < n; ++j)  // what is not made of heads mixes all rows
+        map.values.push_back(!of_heads || of_heads->group_of(h).allowed(n, h, i, j) ? 1.F : 0.F);
+  return map;
+}
+
+std::vector<int64_t> chosen(const char* option, int64_t asked, int64_t all) {
+  if (asked >= all) fail(ExitCode::usage, "{} {}: the model has {}, from 0", option, asked, all);
+  if (asked >= 0) return {asked};
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < all; ++i) out.push_back(i);
+  return out;
+}
+
+// Rows are queries from the top, columns keys from the left; black is allowed, or the largest weight of the head.
+std::string picture(const Map& map, int64_t head, int64_t pixels, bool two) {
+  const auto values = map.of(head);
+  const float largest = std::max(*std::max_element(values.begin(), values.end()), std::numeric_limits<float>::min());
+  io::GreyImage image{map.n * pixels, map.n * pixels, {}};
+  image.pixels.reserve(static_cast<size_t>(image.width * image.height));
+  for (int64_t y = 0; y < image.height; ++y)
+    for (int64_t x = 0; x < image.width; ++x) {
+      const float share = values[static_cast<size_t>(y / pixels * map.n + x / pixels)] / largest;
+      image.pixels.push_back(static_cast<uint8_t>(std::lround(255 * (1 - std::clamp(share, 0.F, 1.F)))));
+    }
+  return io::png_bytes(image, two ? io::PngDepth::black_and_white : io::PngDepth::grey);
+}
+
+std::string hdf5_of(const std::vector<Map>& maps, const std::vector<int64_t>& heads, const AttnSubject& s, bool pattern,
+                    const std::string& name) {
+  io::Hdf5File file = io::Hdf5File::create_image(name);
+  file.write_attribute("/", "encoding-type", std::string("attention-map"));
+  file.write_attribute("/", "encoding-version", std::string("1.0"));
+  file.write_attribute("/", "source", s.source);
+  if (!s.tokens.empty()) file.write_texts("/tokens", s.tokens);
+  file.write("/heads", Tensor::of<int64_t>(heads));
+  for (const Map& map : maps) {
+    const Shape shape{static_cast<int64_t>(heads.size()), map.n, map.n};
+    const std::string path = fmt::format("/encoder.layers.{}.attention/{}", map.layer, pattern ? "pattern" : "weights");
+    Tensor all(pattern ? Dtype::u8 : Dtype::f32, shape);
+    for (size_t h = 0; h < heads.size(); ++h) {
+      const auto values = map.of(heads[h]);
+      const size_t at = h * values.size();
+      if (pattern) std::copy(values.begin(), values.end(), all.data<uint8_t>() + at);
+      else std::copy(values.begin(), values.end(), all.data<float>() + at);
+    }
+    file.write(path, all);
+    file.write_axis_labels(path, {"head", "query", "key"});
+  }
+  return file.take_image();
+}
+
+std::string line_of(const Map& map, int64_t head, bool pattern, const std::string& file) {
+  const auto values = map.of(head);
+  const auto pairs = std::count_if(values.begin(), values.end(), [](float v) { return v != 0; });
+  const double share = 100.0 * static_cast<double>(pairs) / static_cast<double>(values.size());
+  return fmt::format("layer {} head {}: {} of {} pairs {} ({:.1f} %){}  {}\n", map.layer, head, pairs, values.size(),
+                     pattern ? "allowed" : "have a weight", share,
+                     pattern ? "" : fmt::format(", the largest {:.4g}", *std::max_element(values.begin(), values.end())), printable(file));
+}
+
+ExitCode attn(Command& command, const Options& o) {
+  const bool pattern = o.pattern;
+  AttnSubject s = attn_subject(o.input, command);
+  auto* model = dynamic_cast<models::SequenceModel*>(s.model.get());
+  require(model != nullptr, "a model that is not a sequence model has no attention to show");
+  models::Encoder& encoder = model->encoder();
+  const int64_t heads = s.experiment.model.attention.heads;
+  const std::vector<int64_t> layers = chosen("--layer", o.layer, s.experiment.model.layers), of_layer = chosen("--head", o.head, heads);
+  std::vector<Map> maps;
+  for (const int64_t layer : layers)
+    maps.push_back(pattern ? pattern_of(encoder, static_cast<size_t>(layer), heads, s)
+                           : weights_of(encoder, static_cast<size_t>(layer), heads, s));
+  // All is computed before anything is written.
+  std::vector<std::pair<std::string, std::string>> files{{o.prefix + ".h5", hdf5_of(maps, of_layer, s, pattern, o.prefix + ".h5")}};
+  std::string lines;
+  const bool one = maps.size() * of_layer.size() == 1;
+  for (const Map& map : maps)
+    for (const int64_t head : of_layer) {
+      const int64_t pixels = o.pixels > 0 ? o.pixels : (255 + map.n) / map.n;
+      files.emplace_back(o.prefix + (one ? "" : fmt::format("-layer{}-head{}", map.layer, head)) + ".png",
+                         picture(map, head, pixels, pattern));
+      lines += line_of(map, head, pattern, files.back().first);
+    }
+  for (const auto& [name, bytes] : files) train::write_whole(name, bytes);
+  return print_result(lines);
+}
+
+}  // namespace
+
+void add_attn(CLI::App& app, Command& command) {
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand("attn", "Pictures of a model's attention for one sequence");
+  sub->add_option("model", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model")
+      ->required();
+  sub->add_option("words", o->input.words, "FILE with samples, as predict reads it; with a CONFIG overrides key.path=value");
+  sub->add_option("-o,--output", o->prefix, "PREFIX.h5 and PREFIX.png (or PREFIX-layer0-head0.png, ...) are written")->required();
+  auto* text = sub->add_option_function<std::string>(
+      "--text",
+      [o](const std::string& t) {
+        o->input.text = t;
+        o->input.has_text = true;
+      },
+      "The sequence");
+  sub->add_option("--length", o->input.length, "A random sequence of so many rows")->check(CLI::Range(1, 1 << 20))->excludes(text);
+  sub->add_option("--sample", o->input.sample, "Number of the sample in FILE")->check(CLI::Range(1, 1 << 30));
+  sub->add_option("--input", o->input.input_kind, "Of FILE: text, csv, tsv, jsonl; by its ending unless given")
+      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
+  sub->add_option("--layer", o->layer, "Number of the layer, from 0; all unless given")->check(CLI::Range(0, 1000));
+  sub->add_option("--head", o->head, "Number of the head, from 0; all unless given")->check(CLI::Range(0, 1 << 20));
+  sub->add_option("--pixels", o->pixels, "Side of a pair in the picture")->check(CLI::Range(1, 1000));
+  auto* weights = sub->add_flag("--weights", o->weights, "What each row takes of each row's value (unless --pattern is given)");
+  sub->add_flag("--pattern", o->pattern, "Which rows each row may look at")->excludes(weights);
+  sub->callback([&command, o] { command.action = [&command, o] { return attn(command, *o); }; });
+}
+
+}  // namespace tapeformer::tools
