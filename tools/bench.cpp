@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "framework/train/update.h"
+#include "tools/bench_attention.h"
 #include "tools/bench_predict.h"
 #include "tools/bench_profile.h"
 #include "tools/bench_timing.h"
@@ -77,6 +78,7 @@ ExitCode step(Command& command, Options o) {
 void add_bench(CLI::App& app, Command& command) {
   CLI::App* bench = app.add_subcommand("bench", "Measure speed and memory");
   bench->require_subcommand(1);
+  add_bench_attention(*bench, command);
   auto o = std::make_shared<Options>();
   CLI::App* sub = bench->add_subcommand("step", "Full training steps on random tokens");
   add_bench_sizes(*sub, *o);
