@@ -154,11 +154,9 @@ HeadOutput Compressed::forward(Context& context, HeadInput& input) {
   for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(windows(input.packing.length(b)));
   const Packing& slots = input.packing.with_lengths(lengths);
   const Variable both = own_.mode == Mode::conv ? convolved(context, input, slots) : pooled(context, input, own_.mode, slots);
-  // Only a mean is the same for all channels, as weights that are looked at must be.
-  const Variable of_values = input.plain_values ? pooled(context, input, Mode::mean, slots) : both;
   return ops::cross_attention(
       context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, both, {{0, columns()}}),
-      ops::columns(context, of_values, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots),
+      ops::columns(context, both, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots),
       {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
 }
 
