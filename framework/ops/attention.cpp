@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "framework/core/random.h"
 #include "framework/kernels/attention.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/probability_dropout.h"
 #include "framework/ops/projections.h"
 #include "framework/ops/work.h"
 
@@ -21,8 +21,7 @@ struct Structure {
   std::vector<AttentionPart> parts;
   int heads, head_dim;
   double scale;
-  std::vector<uint64_t> dropout_keys;
-  DropoutDraw dropout;
+  ProbabilityDropout dropout;
 };
 
 // Holds the plans against the sequences: the kernels write the rows that they name from several threads.
@@ -82,13 +81,7 @@ Structure structure(const Context& ctx, const Projections& x, const Packing& que
   require(!parts.empty(), "attention: no part was given");
   PlanCheck check(queries, keys, s.heads);
   for (const AttentionPart& part : parts) check.part(part);
-  Structure out{&queries, &keys, {parts.begin(), parts.end()}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {}, {}};
-  if (!ctx.draws_dropout(s.dropout)) return out;
-  out.dropout.threshold = dropout_threshold(s.dropout);
-  out.dropout.scale = 1 / (1 - s.dropout);
-  out.dropout.step = ctx.step;
-  for (int h = 0; h < s.heads; ++h) out.dropout_keys.push_back(random_key(ctx.seed, s.purpose, s.name, s.first_head + h));
-  return out;
+  return {&queries, &keys, {parts.begin(), parts.end()}, s.heads, static_cast<int>(x.q.shape()[1] / s.heads), s.scale, {ctx, s}};
 }
 
 // Of all heads.
@@ -111,8 +104,8 @@ kernels::AttentionCall<T> call(const Structure& s, const AttentionPart& part, co
           x.q.matrix<const T>(),
           x.k.matrix<const T>(),
           x.v.matrix<const T>(),
-          s.dropout_keys.empty() ? nullptr : s.dropout_keys.data(),
-          s.dropout};
+          s.dropout.data(),
+          s.dropout.draw};
 }
 
 // `sources` are the variables that get gradients: q, k, v or the one array that holds them.

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "framework/core/random.h"
 #include "framework/kernels/synthetic_attention.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/probability_dropout.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
@@ -18,8 +18,7 @@ struct Structure {
   int heads, head_dim;
   int64_t most = 0, inner = 0, outer = 0;
   double scale;
-  std::vector<uint64_t> dropout_keys;
-  DropoutDraw dropout;
+  ProbabilityDropout dropout;
 };
 
 template <class T>
@@ -36,7 +35,7 @@ int64_t columns_a_head(const Context& ctx, const char* name, const Variable& x, 
 }
 
 Structure structure(const Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing, const AttentionSettings& s) {
-  Structure out{&packing, s.heads, static_cast<int>(columns_a_head(ctx, "v", v, packing, s.heads)), 0, 0, 0, s.scale, {}, {}};
+  Structure out{&packing, s.heads, static_cast<int>(columns_a_head(ctx, "v", v, packing, s.heads)), 0, 0, 0, s.scale, {ctx, s}};
   require(x.table.value.defined() || x.first.value.defined() || x.q.value.defined(), "synthetic_attention: no scores");
   if (x.table.value.defined()) {
     check_matrix(ctx, "synthetic_attention", "table", x.table.value);
@@ -53,18 +52,13 @@ Structure structure(const Context& ctx, const SyntheticScores& x, const Variable
     require(x.q.value.defined() == qk.value.defined() &&
                 (!qk.value.defined() || columns_a_head(ctx, "q or k", qk, packing, s.heads) == out.head_dim),
             "synthetic_attention: q and k stand together, as wide as v");
-  if (!ctx.draws_dropout(s.dropout)) return out;
-  out.dropout.threshold = dropout_threshold(s.dropout);
-  out.dropout.scale = 1 / (1 - s.dropout);
-  out.dropout.step = ctx.step;
-  for (int h = 0; h < s.heads; ++h) out.dropout_keys.push_back(random_key(ctx.seed, s.purpose, s.name, s.first_head + h));
   return out;
 }
 
 template <class T>
 kernels::SyntheticCall<T> call(const Structure& s, const SyntheticScores& x, const Variable& v) {
   return {s.packing, s.heads,        s.head_dim,        s.most,  view<T>(x.table), s.inner, s.outer, view<T>(x.first), view<T>(x.second),
-          s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout_keys.data(), s.dropout};
+          s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout.data(), s.dropout.draw};
 }
 
 // 2 D FLOPs a pair and 5 for the softmax, 2 D more with queries and keys; 4 and 6 backward, 4 D more with them.

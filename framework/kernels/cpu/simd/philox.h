@@ -48,6 +48,30 @@ using D64 = hn::RepartitionToWide<D32>;
 using V64 = hn::Vec<D64>;
 constexpr int kCounters = kLanes / 2;  // counters at a time: 4 words each make kCols words
 
+// The ten rounds on n counters side by side, their words c0 ... c3 in the low halves of the lanes; the high halves of c0 ... c3 are free.
+template <int n>
+HWY_INLINE void philox_rounds(uint64_t key, V64 (&c0)[n], V64 (&c1)[n], V64 (&c2)[n], V64 (&c3)[n]) {
+  const D32 d;
+  const D64 dd;
+  const V32 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
+  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round) {
+    const V64 key0 = hn::Set(dd, k0), key1 = hn::Set(dd, k1);
+#pragma GCC unroll 2
+    for (int i = 0; i < n; ++i) {
+      const V64 a = hn::MulEven(hn::BitCast(d, c0[i]), m0), b = hn::MulEven(hn::BitCast(d, c2[i]), m1);
+      // One high half by a shift and one by a shuffle: with AVX-512 each of the two has one port of its own.
+      c0[i] = hn::Xor3(hn::ShiftRight<32>(b), c1[i], key0);
+      c2[i] = hn::Xor3(hn::BitCast(dd, hn::Shuffle2301(hn::BitCast(d, a))), c3[i], key1);
+      c1[i] = b;
+      c3[i] = a;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+}
+
 // The words of n times kCols columns from `column` on, of (row, sample, step); column is a multiple of 4. The four words of a counter live
 // in the low halves of 64-bit lanes: only those take part in the products, and what is left in the high halves never reaches a result. One
 // chain of ten rounds leaves the multipliers idle most of the time, so two are worked on side by side.
@@ -66,23 +90,7 @@ HWY_INLINE void philox_blocks(uint64_t key, uint32_t column, uint32_t row, uint3
     c2[i] = hn::Set(dd, sample);
     c3[i] = hn::Set(dd, step);
   }
-  const V32 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
-  uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-#pragma GCC unroll 10
-  for (int round = 0; round < 10; ++round) {
-    const V64 key0 = hn::Set(dd, k0), key1 = hn::Set(dd, k1);
-#pragma GCC unroll 2
-    for (int i = 0; i < n; ++i) {
-      const V64 a = hn::MulEven(hn::BitCast(d, c0[i]), m0), b = hn::MulEven(hn::BitCast(d, c2[i]), m1);
-      // One high half by a shift and one by a shuffle: with AVX-512 each of the two has one port of its own.
-      c0[i] = hn::Xor3(hn::ShiftRight<32>(b), c1[i], key0);
-      c2[i] = hn::Xor3(hn::BitCast(dd, hn::Shuffle2301(hn::BitCast(d, a))), c3[i], key1);
-      c1[i] = b;
-      c3[i] = a;
-    }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
+  philox_rounds(key, c0, c1, c2, c3);
 #pragma GCC unroll 2
   for (int i = 0; i < n; ++i) {
     const V64 w01 = hn::BitCast(dd, hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(c1[i])), hn::BitCast(d, c0[i])));
@@ -107,9 +115,7 @@ HWY_INLINE void philox_at(uint64_t key, const int32_t* HWY_RESTRICT columns, int
     words[i] = hn::GetLane(philox(key, column / 2 * 2, row, sample, step).v[column % 2]);
   }
 #else
-  const D32 d;
   const D64 dd;
-  const V32 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
   constexpr int n = 2, lanes = kLanes / 2;  // two chains side by side, as above
   for (int at = 0; at < count; at += n * lanes) {
     alignas(64) uint64_t column[n * lanes];
@@ -122,21 +128,7 @@ HWY_INLINE void philox_at(uint64_t key, const int32_t* HWY_RESTRICT columns, int
       c2[i] = hn::Set(dd, sample);
       c3[i] = hn::Set(dd, step);
     }
-    uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; ++round) {
-      const V64 key0 = hn::Set(dd, k0), key1 = hn::Set(dd, k1);
-#pragma GCC unroll 2
-      for (int i = 0; i < n; ++i) {
-        const V64 a = hn::MulEven(hn::BitCast(d, c0[i]), m0), b = hn::MulEven(hn::BitCast(d, c2[i]), m1);
-        c0[i] = hn::Xor3(hn::ShiftRight<32>(b), c1[i], key0);
-        c2[i] = hn::Xor3(hn::ShiftRight<32>(a), c3[i], key1);
-        c1[i] = b;
-        c3[i] = a;
-      }
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
-    }
+    philox_rounds(key, c0, c1, c2, c3);
 #pragma GCC unroll 2
     for (int i = 0; i < n; ++i) {
       const V64 word = hn::And(hn::Load(dd, column + i * lanes), hn::Set(dd, uint64_t{3}));
