@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain double loops for the oracles of attentions that are whole layers. Nothing here is used in a forward pass.
+// Plain double loops for the oracles of attentions that are whole layers or work on features. Nothing here is used in a forward pass.
 #pragma once
 #include <cmath>
 #include <span>
@@ -52,6 +52,23 @@ inline Rows attention(const Rows& q, const Rows& k, const Rows& v, size_t heads)
       for (size_t c = h * d; c < (h + 1) * d && total > 0; ++c) o.values[i * o.columns + c] /= total;
     }
   return o;
+}
+
+// [n,n]: <f_i, g_j> over denominator(their sum over j), from the features of n queries and n keys.
+template <class Denominator>
+std::vector<double> feature_weights(const std::vector<std::vector<double>>& f, const std::vector<std::vector<double>>& g,
+                                    const Denominator& denominator) {
+  const size_t n = f.size();
+  std::vector<double> weights(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t r = 0; r < f[i].size(); ++r) weights[i * n + j] += f[i][r] * g[j][r];
+      sum += weights[i * n + j];
+    }
+    for (size_t j = 0; j < n; ++j) weights[i * n + j] /= denominator(sum);
+  }
+  return weights;
 }
 
 }  // namespace tapeformer::models::dense

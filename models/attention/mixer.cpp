@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "framework/ops/activation.h"
 #include "framework/ops/add.h"
@@ -43,8 +44,8 @@ class Mixer : public Attention {
   AttentionOutput forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) override {
     own_.max_length.check(packing, length_);
     const Variable u = LayerInput(x, packing, around.norm).x(context);
-    const Variable hidden = ops::activation(context, own_.activation, up(context, u, packing));
-    const Variable y = down(context, hidden, packing);
+    const Variable hidden = ops::activation(context, own_.activation, mixed(context, Way::up, u, packing));
+    const Variable y = mixed(context, Way::down, hidden, packing);
     if (context.inspect) context.inspect(name_, y.value);
     const DropoutDraw dropout = context.dropout(around.dropout, "dropout", name_, packing);
     return {ops::add(context, around.residual, ops::dropout(context, y, dropout)), {}};
@@ -91,36 +92,26 @@ class Mixer : public Attention {
     const Tensor row = Tensor::of<double>(std::span(values), {1, settings_.dim});
     return {context.dtype == Dtype::f64 ? row : row.converted(context.dtype), no_node};
   }
-  // [B * hidden, C]; a sequence without rows has none.
-  Variable up(Context& context, const Variable& u, const Packing& packing) {
+  // W x + b for each sequence, x being its rows (up) or its hidden rows (down); [B * hidden, C] or [T,C]. A sequence without rows has no
+  // hidden ones.
+  enum class Way { up, down };
+  Variable mixed(Context& context, Way way, const Variable& x, const Packing& packing) {
     const int64_t c = settings_.dim, t = own_.hidden;
     std::vector<ProductGroup> groups, biases;
-    int64_t row = 0;
+    int64_t hidden = 0;
     for (int b = 0; b < packing.sequences(); ++b) {
       const int64_t n = packing.length(b);
       if (n == 0) continue;
-      groups.push_back({{0, t, 0, n}, {packing.offsets()[static_cast<size_t>(b)], n, 0, c}, {row, t, 0, c}});
-      biases.push_back({{0, t, 0, 1}, {0, 1, 0, c}, {row, t, 0, c}});
-      row += t;
+      const Block positions{packing.offsets()[static_cast<size_t>(b)], n, 0, c}, slots{hidden, t, 0, c};
+      const auto& [from, to] = way == Way::up ? std::pair(positions, slots) : std::pair(slots, positions);
+      groups.push_back({{0, to.rows, 0, from.rows}, from, to});
+      biases.push_back({{0, to.rows, 0, 1}, {0, 1, 0, c}, to});
+      hidden += t;
     }
-    const Variable product = ops::batched_product(context, up_weight_, u, {row, c}, std::move(groups));
-    return ops::add(context, product, ops::batched_product(context, up_bias_, ones(context), {row, c}, std::move(biases)));
-  }
-  Variable down(Context& context, const Variable& hidden, const Packing& packing) {
-    const int64_t c = settings_.dim, t = own_.hidden;
-    std::vector<ProductGroup> groups, biases;
-    int64_t row = 0;
-    for (int b = 0; b < packing.sequences(); ++b) {
-      const int64_t n = packing.length(b);
-      if (n == 0) continue;
-      const Block to{packing.offsets()[static_cast<size_t>(b)], n, 0, c};
-      groups.push_back({{0, n, 0, t}, {row, t, 0, c}, to});
-      biases.push_back({{0, n, 0, 1}, {0, 1, 0, c}, to});
-      row += t;
-    }
-    const Shape shape{packing.rows(), c};
-    const Variable product = ops::batched_product(context, down_weight_, hidden, shape, std::move(groups));
-    return ops::add(context, product, ops::batched_product(context, down_bias_, ones(context), shape, std::move(biases)));
+    Parameter &weight = way == Way::up ? up_weight_ : down_weight_, &bias = way == Way::up ? up_bias_ : down_bias_;
+    const Shape shape{way == Way::up ? hidden : packing.rows(), c};
+    const Variable product = ops::batched_product(context, weight, x, shape, std::move(groups));
+    return ops::add(context, product, ops::batched_product(context, bias, ones(context), shape, std::move(biases)));
   }
 
   std::string name_;

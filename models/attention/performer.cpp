@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/ops/feature_attention.h"
+#include "models/attention/dense.h"
 #include "models/attention/random_features.h"
 #include "models/attention/redraws.h"
 #include "models/attention/variant.h"
@@ -84,18 +85,7 @@ class Performer : public Heads {
   }
 
   std::vector<double> dense_weights(const DenseInput& in) const override {
-    const auto n = static_cast<size_t>(in.n);
-    const std::vector<std::vector<double>> f = dense_features(in, in.q(), false), g = dense_features(in, in.k(), true);
-    std::vector<double> weights(n * n);
-    for (size_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (size_t j = 0; j < n; ++j) {
-        for (size_t r = 0; r < f[i].size(); ++r) weights[i * n + j] += f[i][r] * g[j][r];
-        sum += weights[i * n + j];
-      }
-      for (size_t j = 0; j < n; ++j) weights[i * n + j] /= sum;
-    }
-    return weights;
+    return dense::feature_weights(dense_features(in, in.q(), false), dense_features(in, in.k(), true), [](double sum) { return sum; });
   }
 
  private:

@@ -7,6 +7,7 @@
 #include "framework/ops/feature_attention.h"
 #include "framework/ops/multiply.h"
 #include "framework/ops/sparse_rows.h"
+#include "models/attention/dense.h"
 #include "models/attention/random_features.h"
 #include "models/attention/redraws.h"
 #include "models/attention/variant.h"
@@ -78,18 +79,8 @@ class Rfa : public Heads {
 
   // phi(x) = [sin W y, cos W y] / sqrt(m), y = x / (|x| + 0.001), W = sigma G / temperature; the sum of the weights is kept away from 0.
   std::vector<double> dense_weights(const DenseInput& in) const override {
-    const auto n = static_cast<size_t>(in.n);
-    const std::vector<std::vector<double>> f = dense_features(in, in.q()), g = dense_features(in, in.k());
-    std::vector<double> weights(n * n);
-    for (size_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (size_t j = 0; j < n; ++j) {
-        for (size_t r = 0; r < f[i].size(); ++r) weights[i * n + j] += f[i][r] * g[j][r];
-        sum += weights[i * n + j];
-      }
-      for (size_t j = 0; j < n; ++j) weights[i * n + j] /= std::max(std::abs(sum), own_.epsilon);
-    }
-    return weights;
+    return dense::feature_weights(dense_features(in, in.q()), dense_features(in, in.k()),
+                                  [&](double sum) { return std::max(std::abs(sum), own_.epsilon); });
   }
 
  private:
