@@ -8,13 +8,12 @@ The `mini` model of compare_pytorch.py, batch 32, from tokens to probabilities. 
 PyTorch runs under inference_mode, as plain blocks and, where the model has LayerNorm, as nn.TransformerEncoder on its fast path (it knows no
 BatchNorm); the better one counts. BatchNorm has the statistics of one batch, and is folded here.
 """
-import argparse
 import array
 import json
 import os
 import tempfile
 
-from compare_pytorch import BINARY, MINI, ROOT, config_of, environment, machine, median, run_json
+from compare_pytorch import BINARY, MINI, ROOT, compare, config_of, median, parser_of, run_json
 
 PEER = os.path.join(ROOT, "tools", "bench", "pytorch_predict.py")
 CASES = {f"predict{length}_{norm}": dict(MINI, length=length, batch=32, attention="full", norm=norm)
@@ -62,25 +61,11 @@ def measure(python, name, arguments):
     return row
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--json", default=os.path.join(ROOT, "build", "compare_predict.json"))
-    parser.add_argument("--python", help="a Python that has PyTorch, numpy and h5py, in place of an environment of its own")
-    arguments = parser.parse_args()
-    python = arguments.python or environment()
-    table = dict(machine(), rows=[])
-    for name in arguments.cases.split(","):
-        row = measure(python, name, arguments)
-        table["rows"].append(row)
-        encoder = f", nn.TransformerEncoder {row['encoder']['median_ms']:.1f} ms" if "encoder" in row else ""
-        print(f"{name}: {row['ours']['median_ms']:.1f} ms ({row['folded_layers']} layers folded), PyTorch plain {row['plain']['median_ms']:.1f} ms{encoder}:"
-              f" {row['ratio']:.2f}x; probabilities differ by at most {row['difference']:.1e}", flush=True)
-        with open(arguments.json, "w", encoding="utf-8") as out:
-            json.dump(table, out, indent=1)
+def text_of(row):
+    encoder = f", nn.TransformerEncoder {row['encoder']['median_ms']:.1f} ms" if "encoder" in row else ""
+    return (f"{row['case']}: {row['ours']['median_ms']:.1f} ms ({row['folded_layers']} layers folded), PyTorch plain {row['plain']['median_ms']:.1f} ms{encoder}:"
+            f" {row['ratio']:.2f}x; probabilities differ by at most {row['difference']:.1e}")
 
 
 if __name__ == "__main__":
-    main()
+    compare(parser_of(__doc__, CASES, "compare_predict.json").parse_args(), measure, text_of)

@@ -142,25 +142,39 @@ def measure(python, name, arguments):
     return row
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default=",".join(CASES))
+def text_of(row):
+    compiled = f", compiled {row['compiled']['median_ms']:.1f} ms" if "compiled" in row else ""
+    return (f"{row['case']}: {row['ours']['median_ms']:.1f} ms, PyTorch eager {row['eager']['median_ms']:.1f} ms{compiled}: {row['ratio']:.2f}x;"
+            f" memory {row['ours']['peak_mib']:.0f} against {row['eager']['peak_mib']:.0f} MiB")
+
+
+def parser_of(description, cases, json_name):
+    """The options of a comparison."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=",".join(cases))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out (it needs a C++ compiler and minutes)")
-    parser.add_argument("--json", default=os.path.join(ROOT, "build", "compare_pytorch.json"))
+    parser.add_argument("--json", default=os.path.join(ROOT, "build", json_name))
     parser.add_argument("--python", help="a Python that has PyTorch, numpy and h5py, in place of an environment of its own")
-    arguments = parser.parse_args()
+    return parser
+
+
+def compare(arguments, measure_case, text):
+    """Measures each case, prints its line and keeps the table so far in the JSON."""
     python = arguments.python or environment()
     table = dict(machine(), rows=[])
     for name in arguments.cases.split(","):
-        row = measure(python, name, arguments)
+        row = measure_case(python, name, arguments)
         table["rows"].append(row)
-        compiled = f", compiled {row['compiled']['median_ms']:.1f} ms" if "compiled" in row else ""
-        print(f"{name}: {row['ours']['median_ms']:.1f} ms, PyTorch eager {row['eager']['median_ms']:.1f} ms{compiled}: {row['ratio']:.2f}x;"
-              f" memory {row['ours']['peak_mib']:.0f} against {row['eager']['peak_mib']:.0f} MiB", flush=True)
+        print(text(row), flush=True)
         with open(arguments.json, "w", encoding="utf-8") as out:
             json.dump(table, out, indent=1)
+
+
+def main():
+    parser = parser_of(__doc__, CASES, "compare_pytorch.json")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out (it needs a C++ compiler and minutes)")
+    compare(parser.parse_args(), measure, text_of)
 
 
 if __name__ == "__main__":
