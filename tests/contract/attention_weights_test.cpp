@@ -11,16 +11,6 @@ using namespace tapeformer::test;
 
 namespace {
 
-Matrix project(const Matrix& x, const Matrix& w, const Matrix& b) {
-  Matrix y(x.rows, w.rows);
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t o = 0; o < w.rows; ++o) {
-      y(r, o) = b(o, 0);
-      for (int64_t k = 0; k < w.columns; ++k) y(r, o) += x(r, k) * w(o, k);
-    }
-  return y;
-}
-
 // weights [heads * n, n] times the values, head by head, and the output projection.
 Matrix result_of(models::Attention& a, const std::string& values, const Matrix& x, const Matrix& weights, int64_t heads) {
   nn::ModelState state;

@@ -32,16 +32,6 @@ Matrix rows_of(const Matrix& x, int64_t first, int64_t count) {
   return out;
 }
 
-Matrix project(const Matrix& x, const Matrix& w, const Matrix& b) {
-  Matrix y(x.rows, w.rows);
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t o = 0; o < w.rows; ++o) {
-      y(r, o) = b(o, 0);
-      for (int64_t k = 0; k < w.columns; ++k) y(r, o) += x(r, k) * w(o, k);
-    }
-  return y;
-}
-
 // Columns of one head.
 std::vector<double> of_head(const Matrix& x, int head, int head_dim) {
   std::vector<double> out;
@@ -205,6 +195,22 @@ Tensor attention_output(models::Attention& a, const TestDevice& on, const Tensor
   context.structures = structures;
   return a.forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(on.dtype, x.shape()), no_node}}).x.value;
 }
+
+AttentionPass::AttentionPass(const AttentionCase& c, int32_t n) : attention(make_attention(c, Dtype::f64)) {
+  attention->visit(state);
+  const Tensor rows = random_tensor(Dtype::f64, {n, c.settings.dim}, 3);
+  x = Matrix(rows);
+  y = Matrix(attention_output(*attention, test_devices().front(), rows, Packing({n}, {0}), &structures));
+}
+
+Matrix AttentionPass::parameter(const std::string& name) const {
+  for (const Parameter* p : state.parameters)
+    if (p->name == "attention." + name) return Matrix(p->value);
+  FAIL("no parameter " << name);
+  return {};
+}
+
+Matrix AttentionPass::projected(const std::string& part) const { return project(x, parameter(part + ".weight"), parameter(part + ".bias")); }
 
 Matrix dense_attention(models::Attention& a, const Matrix& x, const Packing& packing, const Structures* structures) {
   const Parameters p = parameters_of(a);

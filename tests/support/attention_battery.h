@@ -27,6 +27,18 @@ std::unique_ptr<models::Attention> make_attention(const AttentionCase&, Dtype, d
 Packing packing_for(const AttentionCase&, std::vector<int32_t> lengths, uint32_t first_id = 0);
 // In evaluation, with nothing at the entrance and zeros as residual.
 Tensor attention_output(models::Attention&, const TestDevice&, const Tensor& x, const Packing&, Structures* = nullptr);
+// One pass over one sequence of n rows in evaluation, in double on the reference device, with the structures it chose.
+struct AttentionPass {
+  std::unique_ptr<models::Attention> attention;
+  nn::ModelState state;
+  Structures structures;
+  Matrix x, y;
+
+  AttentionPass(const AttentionCase&, int32_t n);
+  Matrix parameter(const std::string& name) const;
+  // x W' + b of one of the projections.
+  Matrix projected(const std::string& part) const;
+};
 // The same from the formulas; `structures` are those that a pass chose.
 Matrix dense_attention(models::Attention&, const Matrix& x, const Packing&, const Structures* = nullptr);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparing matrices.
+// Comparing and projecting matrices.
 #include "tests/support/matrix.h"
 
 #include <algorithm>
@@ -7,6 +7,16 @@
 #include <limits>
 
 namespace tapeformer::test {
+
+Matrix project(const Matrix& x, const Matrix& w, const Matrix& b) {
+  Matrix y(x.rows, w.rows);
+  for (int64_t r = 0; r < x.rows; ++r)
+    for (int64_t o = 0; o < w.rows; ++o) {
+      y(r, o) = b(o, 0);
+      for (int64_t c = 0; c < w.columns; ++c) y(r, o) += x(r, c) * w(o, c);
+    }
+  return y;
+}
 
 double relative_error(const Matrix& a, const Matrix& b, double floor) {
   constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -23,6 +23,9 @@ struct Matrix {
   double operator()(int64_t r, int64_t c) const { return values[static_cast<size_t>(r * columns + c)]; }
 };
 
+// x W' + b; b is a column.
+Matrix project(const Matrix& x, const Matrix& w, const Matrix& b);
+
 // The largest |a - b|, relative to the largest |b| (or to `floor` where all of b is smaller); infinity for NaN or unequal shapes.
 double relative_error(const Matrix& a, const Matrix& b, double floor = 1e-3);
 

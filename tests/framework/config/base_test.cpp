@@ -44,10 +44,10 @@ TEST_CASE("maps merge key by key, lists and scalars replace", "[quick]") {
 
 TEST_CASE("a base is found relative to the file that names it", "[quick]") {
   const TemporaryDirectory d("relative ünïcode");
-  d.write("shared/root.yaml", "model: {dim: 24}\n");
-  d.write("shared/base.yaml", "base: root.yaml\nmodel: {note: x}\n");
-  CHECK(load(d.write("runs/a/run.yaml", "base: ../../shared/base.yaml\n")).dim == 24);
-  CHECK(load(d.write("runs/absolute.yaml", "base: \"" + (d.path() / "shared" / "root.yaml").string() + "\"\n")).dim == 24);
+  d.write("common/root.yaml", "model: {dim: 24}\n");
+  d.write("common/base.yaml", "base: root.yaml\nmodel: {note: x}\n");
+  CHECK(load(d.write("runs/a/run.yaml", "base: ../../common/base.yaml\n")).dim == 24);
+  CHECK(load(d.write("runs/absolute.yaml", "base: \"" + (d.path() / "common" / "root.yaml").string() + "\"\n")).dim == 24);
 }
 
 TEST_CASE("faults are reported in the file where they stand", "[quick]") {

@@ -26,14 +26,7 @@ std::map<std::string, Parameter*> parameters(const std::function<void(nn::Visito
 }
 
 Matrix apply(const Matrix& in, const std::map<std::string, Parameter*>& p, const std::string& name) {
-  const Matrix w(p.at(name + ".weight")->value), b(p.at(name + ".bias")->value);
-  Matrix y(in.rows, w.rows);
-  for (int64_t r = 0; r < in.rows; ++r)
-    for (int64_t o = 0; o < w.rows; ++o) {
-      y(r, o) = b(o, 0);
-      for (int64_t c = 0; c < in.columns; ++c) y(r, o) += w(o, c) * in(r, c);
-    }
-  return y;
+  return project(in, Matrix(p.at(name + ".weight")->value), Matrix(p.at(name + ".bias")->value));
 }
 
 // softmax(q k' / sqrt(4)) v for two heads of 4.

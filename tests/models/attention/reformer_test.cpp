@@ -16,34 +16,8 @@ AttentionCase reformer_case(const std::string& settings) {
   return attention_case(settings, {"model.attention.type=reformer", fmt::format("model.attention.reformer={{{}}}", settings)});
 }
 
-struct Run {
-  std::unique_ptr<models::Attention> attention;
-  Structures structures;
-  Matrix x, y;
-  nn::ModelState state;
-
-  Run(const AttentionCase& c, int32_t n) : attention(make_attention(c, Dtype::f64)) {
-    const Tensor rows = random_tensor(Dtype::f64, {n, 8}, 3);
-    x = Matrix(rows);
-    y = Matrix(attention_output(*attention, test_devices().front(), rows, Packing({n}, {0}), &structures));
-    attention->visit(state);
-  }
-  Matrix parameter(const std::string& name) const {
-    for (const Parameter* p : state.parameters)
-      if (p->name == "attention." + name) return Matrix(p->value);
-    FAIL("no parameter " << name);
-    return {};
-  }
-  Matrix projected(const std::string& part) const {
-    const Matrix w = parameter(part + ".weight"), b = parameter(part + ".bias");
-    Matrix out(x.rows, w.rows);
-    for (int64_t r = 0; r < x.rows; ++r)
-      for (int64_t o = 0; o < w.rows; ++o) {
-        out(r, o) = b(o, 0);
-        for (int64_t c = 0; c < x.columns; ++c) out(r, o) += x(r, c) * w(o, c);
-      }
-    return out;
-  }
+struct Run : AttentionPass {
+  using AttentionPass::AttentionPass;
   int code(int head, int round, int hashes, int64_t row) const {
     const Tensor& codes = structures.at("attention.codes");
     return codes.data<int32_t>()[(head * hashes + round) * codes.shape()[1] + row];

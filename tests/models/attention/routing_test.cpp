@@ -18,36 +18,9 @@ AttentionCase routing_case(const std::string& settings) {
   return attention_case(settings, {"model.attention.type=routing", fmt::format("model.attention.routing={{{}}}", settings)});
 }
 
-struct Run {
-  std::unique_ptr<models::Attention> attention;
-  Structures structures;
-  Matrix x, y;
-  nn::ModelState state;
-
-  Run(const AttentionCase& c, int32_t n) : attention(make_attention(c, Dtype::f64)) {
-    const Tensor rows = random_tensor(Dtype::f64, {n, 8}, 3);
-    x = Matrix(rows);
-    y = Matrix(attention_output(*attention, test_devices().front(), rows, Packing({n}, {0}), &structures));
-    attention->visit(state);
-  }
-  Matrix parameter(const std::string& name) const {
-    for (const Parameter* p : state.parameters)
-      if (p->name == "attention." + name) return Matrix(p->value);
-    FAIL("no parameter " << name);
-    return {};
-  }
-  // x W' + b of one of the projections.
-  Matrix projected(const std::string& part) const {
-    const Matrix w = parameter(part + ".weight"), b = parameter(part + ".bias");
-    Matrix out(x.rows, w.rows);
-    for (int64_t r = 0; r < x.rows; ++r)
-      for (int64_t o = 0; o < w.rows; ++o) {
-        out(r, o) = b(o, 0);
-        for (int64_t c = 0; c < x.columns; ++c) out(r, o) += x(r, c) * w(o, c);
-      }
-    return out;
-  }
-  // The same, each head's four columns normal.
+struct Run : AttentionPass {
+  using AttentionPass::AttentionPass;
+  // A projection, each head's four columns normal.
   Matrix points(const std::string& part) const {
     Matrix p = projected(part);
     for (int64_t r = 0; r < p.rows; ++r)
