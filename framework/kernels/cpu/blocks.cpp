@@ -29,7 +29,7 @@ int64_t part_size(int64_t total, int64_t most) {
 // Enough blocks that several threads end together, unless that makes blocks so low that they read the weights too often.
 int64_t block_rows(int64_t total, int64_t row_bytes) {
   const int64_t fits = (int64_t{1} << 20) / std::max<int64_t>(1, row_bytes);
-  return part_size(total, std::clamp(total / 32, int64_t{48}, std::clamp(fits, int64_t{96}, int64_t{144})));
+  return part_size(total, std::clamp(total / 16, int64_t{48}, std::clamp(fits, int64_t{96}, int64_t{144})));
 }
 
 int64_t pass_rows(int64_t columns) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns)); }

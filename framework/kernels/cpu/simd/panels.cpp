@@ -13,46 +13,50 @@ namespace tapeformer::simd {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kDepth = 256;  // rows of a panel that are used at a time: at most 32 KiB
+constexpr int kDepth = 512 / kWide;  // rows of the panels that are used at a time: at most 32 KiB
 
-template <int R>
-HWY_INLINE Block<R> load_edge(const float* c, size_t ldc, int width) {
-  Block<R> b;
-  for (int r = 0; r < R; ++r) {
-    b.v[r][0] = load_at(c + r * ldc, 0, width);
-    b.v[r][1] = load_at(c + r * ldc, kLanes, width);
-  }
+template <int R, int W>
+HWY_INLINE Block<R, W> load_edge(const float* c, size_t ldc, int width) {
+  Block<R, W> b;
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < W; ++j) b.v[r][j] = load_at(c + r * ldc, j * kLanes, width);
   return b;
 }
-template <int R>
-HWY_INLINE void store_edge(const Block<R>& b, float* c, size_t ldc, int width) {
-  for (int r = 0; r < R; ++r) {
-    store_at(b.v[r][0], c + r * ldc, 0, width);
-    store_at(b.v[r][1], c + r * ldc, kLanes, width);
-  }
+template <int R, int W>
+HWY_INLINE void store_edge(const Block<R, W>& b, float* c, size_t ldc, int width) {
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < W; ++j) store_at(b.v[r][j], c + r * ldc, j * kLanes, width);
 }
 
-// One panel, `width` <= kCols columns of the result.
-template <bool edge>
-HWY_INLINE void multiply_panel(int rows, int width, int K, const float* x, size_t ldx, const float* panel, bool add, const V (&bias)[2],
-                               float* out, size_t ldo) {
-  for_row_blocks(rows, [&]<int R>(int r) HWY_ATTR {
+// W / 2 panels, `width` columns of the result.
+template <int W, bool edge>
+HWY_INLINE void multiply_panel(int rows, int width, int K, const float* x, size_t ldx, const float* panel, size_t panel_stride, bool add,
+                               const float* start, float* out, size_t ldo) {
+  V bias[W];
+  for (int j = 0; j < W; ++j) bias[j] = start ? load_at(start, j * kLanes, width) : hn::Zero(D());
+  for_row_blocks<kRows * 2 / W>(rows, [&]<int R>(int r) HWY_ATTR {
     float* o = out + r * ldo;
-    Block<R> b;
+    Block<R, W> b;
     if (add) {
-      if constexpr (edge) b = load_edge<R>(o, ldo, width);
-      else b = load<R>(o, ldo);
+      if constexpr (edge) b = load_edge<R, W>(o, ldo, width);
+      else b = load<R, W>(o, ldo);
     } else {
 #pragma GCC unroll 12
-      for (int i = 0; i < R; ++i) {
-        b.v[i][0] = bias[0];
-        b.v[i][1] = bias[1];
-      }
+      for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < W; ++j) b.v[i][j] = bias[j];
     }
-    multiply<Left::rows, R>(x + r * ldx, ldx, panel, kCols, K, b);
-    if constexpr (edge) store_edge<R>(b, o, ldo, width);
-    else store<R>(b, o, ldo);
+    multiply<Left::rows, R, W>(x + r * ldx, ldx, panel, kCols, K, b, panel_stride);
+    if constexpr (edge) store_edge<R, W>(b, o, ldo, width);
+    else store<R, W>(b, o, ldo);
   });
+}
+
+template <int W>
+HWY_INLINE void multiply_panel_of(int rows, int width, int K, const float* x, size_t ldx, const float* panel, size_t panel_stride, bool add,
+                                  const float* start, float* out, size_t ldo) {
+  if (width == W * kLanes) multiply_panel<W, false>(rows, width, K, x, ldx, panel, panel_stride, add, start, out, ldo);
+  else multiply_panel<W, true>(rows, width, K, x, ldx, panel, panel_stride, add, start, out, ldo);
 }
 
 }  // namespace
@@ -61,38 +65,49 @@ void multiply_panels(int rows, int N, int K, const float* x, size_t ldx, const f
                      size_t ldo) {
   for (int k = 0; k == 0 || k < K; k += kDepth) {
     const int depth = smaller(kDepth, K - k);
-    for (int n = 0; n < N; n += kCols) {
+    const bool add = start.add || k > 0;
+    for (int n = 0; n < N; n += kWideCols) {
       const float* panel = panels + static_cast<size_t>(n / kCols) * panel_stride + static_cast<size_t>(k) * kCols;
-      const bool add = start.add || k > 0;
-      V bias[2] = {hn::Zero(D()), hn::Zero(D())};
-      if (!add && start.bias) {
-        bias[0] = load_at(start.bias, n, N);
-        bias[1] = load_at(start.bias, n + kLanes, N);
-      }
-      if (n + kCols <= N) multiply_panel<false>(rows, kCols, depth, x + k, ldx, panel, add, bias, out + n, ldo);
-      else multiply_panel<true>(rows, N - n, depth, x + k, ldx, panel, add, bias, out + n, ldo);
+      const float* bias = !add && start.bias ? start.bias + n : nullptr;
+      const int width = smaller(kWideCols, N - n);
+      if (width > kCols) multiply_panel_of<kWide>(rows, width, depth, x + k, ldx, panel, panel_stride, add, bias, out + n, ldo);
+      else multiply_panel_of<2>(rows, width, depth, x + k, ldx, panel, panel_stride, add, bias, out + n, ldo);
     }
   }
 }
 
-void outer_panels(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, bool add, float* c, int m0, int M_all) {
-  for (int n = 0; n < N; n += kCols) {
-    float* panel = c + (static_cast<size_t>(n / kCols) * M_all + m0) * kCols;
-    for_row_blocks(M, [&]<int R>(int r) HWY_ATTR {
-      float* out = panel + static_cast<size_t>(r) * kCols;
-      if (add)
-        for (int i = 0; i < R * kCols; i += 16) __builtin_prefetch(out + i, 1);  // arrives while the sum is formed
-      Block<R> b = zero<R>();
-      multiply<Left::columns, R>(x + r, ldx, y + n, ldy, K, b);
-      if (add) {
+namespace {
+
+// W / 2 panels of C, `panel_stride` floats apart.
+template <int W>
+HWY_INLINE void outer_panel(int M, int K, const float* x, size_t ldx, const float* y, size_t ldy, bool add, float* c, size_t panel_stride) {
+  for_row_blocks<kRows * 2 / W>(M, [&]<int R>(int r) HWY_ATTR {
+    float* out = c + static_cast<size_t>(r) * kCols;
+    if (add)
+      for (int j = 0; j < W; j += 2)
+        for (int i = 0; i < R * kCols; i += 16)
+          __builtin_prefetch(out + vector_at(j, panel_stride) + i, 1);  // arrives while the sum is formed
+    Block<R, W> b = zero<R, W>();
+    multiply<Left::columns, R, W>(x + r, ldx, y, ldy, K, b);
+    if (add) {
+      const Block<R, W> before = load<R, W>(out, kCols, panel_stride);
 #pragma GCC unroll 12
-        for (int i = 0; i < R; ++i) {
-          b.v[i][0] = hn::Add(b.v[i][0], hn::Load(D(), out + i * kCols));
-          b.v[i][1] = hn::Add(b.v[i][1], hn::Load(D(), out + i * kCols + kLanes));
-        }
-      }
-      store<R>(b, out, kCols);
-    });
+      for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < W; ++j) b.v[i][j] = hn::Add(b.v[i][j], before.v[i][j]);
+    }
+    store<R, W>(b, out, kCols, panel_stride);
+  });
+}
+
+}  // namespace
+
+void outer_panels(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, bool add, float* c, int m0, int M_all) {
+  const size_t panel_stride = static_cast<size_t>(M_all) * kCols;
+  for (int n = 0; n < N; n += kWideCols) {
+    float* panel = c + static_cast<size_t>(n / kCols) * panel_stride + static_cast<size_t>(m0) * kCols;
+    if (N - n > kCols) outer_panel<kWide>(M, K, x, ldx, y + n, ldy, add, panel, panel_stride);
+    else outer_panel<2>(M, K, x, ldx, y + n, ldy, add, panel, panel_stride);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Register blocks: small matrix products on operands in the first two cache levels, for the instruction set being compiled.
-// Row-major throughout. A block is R rows by two vectors; each element is one chain of multiply-adds over k in ascending order, so its
-// bytes do not depend on the block's height or place.
+// Row-major throughout. A block is R rows by W vectors; each element is one chain of multiply-adds over k in ascending order, so its
+// bytes do not depend on the block's shape or place.
 #if defined(TAPEFORMER_SIMD_TILE_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TAPEFORMER_SIMD_TILE_H
 #undef TAPEFORMER_SIMD_TILE_H
@@ -30,12 +30,20 @@ constexpr int kRows = 6;
 constexpr int kRows = 4;
 #endif
 
+// Where registers allow it, half as many rows by the columns of two panels: fewer broadcasts a multiply-add, and X is read half as often.
+#if HWY_TARGET == HWY_AVX3
+constexpr int kWide = 4;
+#else
+constexpr int kWide = 2;
+#endif
+constexpr int kWideRows = kRows * 2 / kWide, kWideCols = kWide * kLanes;
+
 // How the left operand is stored: X[r][k] (rows), or X[k][r] (columns: the product uses the transpose of what is stored).
 enum class Left { rows, columns };
 
-template <int R>
+template <int R, int W = 2>
 struct Block {
-  V v[R][2];
+  V v[R][W];
 };
 
 // Keeps a loaded vector in a register. Without it g++ 12 loads Y again for each of the R rows, as a memory operand of the multiply-add,
@@ -75,62 +83,69 @@ HWY_INLINE void store_at(V v, float* row, int c, int width) {
   else store_some(v, row + c, width - c);
 }
 
-// acc[R x kCols] += X[R x K] Y[K x kCols]. X and Y need no alignment.
-template <Left L, int R>
-HWY_INLINE void multiply(const float* HWY_RESTRICT x, size_t ldx, const float* HWY_RESTRICT y, size_t ldy, int K, Block<R>& acc) {
+// Vector j of a row of W: two from one panel, the next two from the panel `panel` floats further on.
+constexpr size_t vector_at(int j, size_t panel) { return static_cast<size_t>(j / 2) * panel + static_cast<size_t>(j % 2 * kLanes); }
+
+// acc[R x W vectors] += X[R x K] Y[K x W vectors]. X and Y need no alignment.
+template <Left L, int R, int W = 2>
+HWY_INLINE void multiply(const float* HWY_RESTRICT x, size_t ldx, const float* HWY_RESTRICT y, size_t ldy, int K, Block<R, W>& acc,
+                         size_t panel = kCols) {
   const D d;
 #pragma GCC unroll 4
   for (int k = 0; k < K; ++k) {
-    V y0 = hn::LoadU(d, y + k * ldy), y1 = hn::LoadU(d, y + k * ldy + kLanes);
-    hold(y0);
-    hold(y1);
+    V row[W];
+#pragma GCC unroll 4
+    for (int j = 0; j < W; ++j) {
+      row[j] = hn::LoadU(d, y + k * ldy + vector_at(j, panel));
+      hold(row[j]);
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const V a = hn::Set(d, L == Left::rows ? x[r * ldx + k] : x[k * ldx + r]);
-      acc.v[r][0] = hn::MulAdd(a, y0, acc.v[r][0]);
-      acc.v[r][1] = hn::MulAdd(a, y1, acc.v[r][1]);
+#pragma GCC unroll 4
+      for (int j = 0; j < W; ++j) acc.v[r][j] = hn::MulAdd(a, row[j], acc.v[r][j]);
     }
   }
 }
 
-template <int R>
-HWY_INLINE Block<R> zero() {
-  Block<R> b;
+template <int R, int W = 2>
+HWY_INLINE Block<R, W> zero() {
+  Block<R, W> b;
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) b.v[r][0] = b.v[r][1] = hn::Zero(D());
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < W; ++j) b.v[r][j] = hn::Zero(D());
   return b;
 }
-template <int R>
-HWY_INLINE Block<R> load(const float* c, size_t ldc) {
-  Block<R> b;
+template <int R, int W = 2>
+HWY_INLINE Block<R, W> load(const float* c, size_t ldc, size_t panel = kCols) {
+  Block<R, W> b;
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
-    b.v[r][0] = hn::LoadU(D(), c + r * ldc);
-    b.v[r][1] = hn::LoadU(D(), c + r * ldc + kLanes);
-  }
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < W; ++j) b.v[r][j] = hn::LoadU(D(), c + r * ldc + vector_at(j, panel));
   return b;
 }
-template <int R>
-HWY_INLINE void store(const Block<R>& b, float* c, size_t ldc) {
+template <int R, int W = 2>
+HWY_INLINE void store(const Block<R, W>& b, float* c, size_t ldc, size_t panel = kCols) {
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
-    hn::StoreU(b.v[r][0], D(), c + r * ldc);
-    hn::StoreU(b.v[r][1], D(), c + r * ldc + kLanes);
-  }
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < W; ++j) hn::StoreU(b.v[r][j], D(), c + r * ldc + vector_at(j, panel));
 }
 
 // Calls f.template operator()<R>(first_row) for blocks of rows that cover [0, rows). Write f as a lambda with HWY_ATTR:
 //   for_row_blocks(M, [&]<int R>(int r) HWY_ATTR { ... });
-template <class F>
+template <int most = kRows, class F>
 HWY_INLINE void for_row_blocks(int rows, const F& f) {
   int r = 0;
-  for (; r + kRows <= rows; r += kRows) f.template operator()<kRows>(r);
-  if constexpr (kRows > 8)
+  for (; r + most <= rows; r += most) f.template operator()<most>(r);
+  if constexpr (most > 8)
     if (r + 8 <= rows) {
       f.template operator()<8>(r);
       r += 8;
     }
-  if constexpr (kRows > 4)
+  if constexpr (most > 4)
     if (r + 4 <= rows) {
       f.template operator()<4>(r);
       r += 4;
