@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/kernels/feed_forward.h"
 
+#include <optional>
+
 #include "framework/kernels/cpu/blocks.h"
 #include "framework/kernels/cpu/simd/feed_forward.h"
+#include "framework/kernels/cpu/weight_gradient.h"
 
 namespace tapeformer::kernels {
 
@@ -61,15 +64,27 @@ void FeedForwardBackward<float>::cpu(const Execution& on, const FeedForwardWeigh
   const Storage packed = cpu::pack(on, std::span(operands, inner ? 2 : 1));
   call.down = operands[0].data;
   call.up = operands[1].data;
-  const simd::FeedForwardPart at(call.C, call.F, simd::panel_columns());
+  const bool apart = cpu::large_weights(int64_t{call.C} * call.F);
+  std::optional<cpu::KeptRows> h, dz, a, du;
+  if (apart) {
+    call.h = rows_of(h.emplace(x.rows, call.C).view);
+    call.dz = rows_of(dz.emplace(x.rows, call.C).view);
+    call.a = rows_of(a.emplace(x.rows, call.F).view);
+    call.du = rows_of(du.emplace(x.rows, call.F).view);
+  }
+  const simd::FeedForwardPart at(call.C, call.F, simd::panel_columns(), !apart);
   const Storage parts = cpu::run_segments(on, x.rows, at.size, simd::feed_forward_scratch(call, 1),
                                           [&](int64_t first, int count, float* part, bool add, float* memory) {
                                             simd::feed_forward_backward_rows(call, first, count, part, add, memory);
                                           });
-  const cpu::MatrixSum matrices[] = {{at.dup, g.dup}, {at.ddown, g.ddown}};
+  const View<float> none;
+  const cpu::MatrixSum matrices[] = {{at.dup, apart ? none : g.dup}, {at.ddown, apart ? none : g.ddown}};
   const cpu::VectorSum vectors[] = {
       {at.dup_bias, g.dup_bias, call.F}, {at.ddown_bias, g.ddown_bias, call.C}, {at.dgain, g.dgain, call.C}, {at.dshift, g.dshift, call.C}};
   cpu::add_parts(on, reinterpret_cast<const float*>(parts.get()), at.size, cpu::segments_of(x.rows, at.size), matrices, vectors);
+  if (!apart) return;
+  if (g.dup.data) cpu::add_weight_gradient(on, du->view, h->view, g.dup);
+  if (g.ddown.data) cpu::add_weight_gradient(on, dz->view, a->view, g.ddown);
 }
 
 }  // namespace tapeformer::kernels

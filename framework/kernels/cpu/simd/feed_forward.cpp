@@ -107,7 +107,7 @@ void activate_backward_any(const FeedForwardRows& p, ptrdiff_t first, int rows, 
 
 size_t feed_forward_scratch_here(const FeedForwardRows& p, int rows) {
   const Buffers b(p.C, p.F);
-  return static_cast<size_t>(rows) * (3 * b.ldc + 2 * b.ldf);
+  return static_cast<size_t>(rows) * (p.du ? b.ldc : 3 * b.ldc + 2 * b.ldf);
 }
 
 void feed_forward_rows_here(const FeedForwardRows& p, ptrdiff_t first, int rows, float* scratch) {
@@ -141,23 +141,33 @@ void feed_forward_backward_rows_here(const FeedForwardRows& p, ptrdiff_t first, 
   const int C = p.C, F = p.F;
   const Buffers ld(C, F);
   const size_t block = static_cast<size_t>(rows);
-  const FeedForwardPart at(C, F, kCols);
-  float *h = scratch, *dz = h + block * ld.ldc, *dh = dz + block * ld.ldc, *a = dh + block * ld.ldc, *du = a + block * ld.ldf;
+  const bool kept = static_cast<bool>(p.du);
+  const FeedForwardPart at(C, F, kCols, !kept);
+  const auto place = [&](Rows all, float* own, size_t stride) {
+    return all ? Rows{all.row(first), all.stride} : Rows{own, static_cast<ptrdiff_t>(stride)};
+  };
+  float* const dh = scratch;
+  const Rows h = place(p.h, dh + block * ld.ldc, ld.ldc), dz = place(p.dz, dh + 2 * block * ld.ldc, ld.ldc);
+  const Rows a_all = place(p.a, dh + 3 * block * ld.ldc, ld.ldf), du_all = place(p.du, a_all.data + block * ld.ldf, ld.ldf);
+  const size_t ldh = static_cast<size_t>(h.stride), ldz = static_cast<size_t>(dz.stride), ldf = static_cast<size_t>(du_all.stride);
   const Norm norm{C, p.gain, p.shift};
   for (int r = 0; r < rows; ++r) {
-    norm_row(norm, p.x.row(first + r), p.gain ? p.mean[first + r] : 0, p.gain ? p.rstd[first + r] : 0, h + r * ld.ldc);
-    dropped_row(p.dropout_out, first + r, p.dy.row(first + r), C, dz + r * ld.ldc);
+    norm_row(norm, p.x.row(first + r), p.gain ? p.mean[first + r] : 0, p.gain ? p.rstd[first + r] : 0, h.row(r));
+    dropped_row(p.dropout_out, first + r, p.dy.row(first + r), C, dz.row(r));
   }
-  column_sums(rows, C, dz, ld.ldc, add, part + at.ddown_bias);
+  column_sums(rows, C, dz.data, ldz, add, part + at.ddown_bias);
   for (int f0 = 0; f0 < F; f0 += kChunk) {
     const int width = smaller(kChunk, F - f0);
-    multiply_panels(rows, width, C, dz, ld.ldc, p.down + static_cast<size_t>(f0) * C, static_cast<size_t>(C) * kCols, {}, du, ld.ldf);
-    activate_backward_any(p, first, rows, f0, width, a, du, ld.ldf);
-    column_sums(rows, width, du, ld.ldf, add, part + at.dup_bias + f0);
-    outer_panels(C, width, rows, dz, ld.ldc, a, ld.ldf, add, part + at.ddown + static_cast<size_t>(f0) * C, 0, C);
-    outer_panels(width, C, rows, du, ld.ldf, h, ld.ldc, add, part + at.dup, f0, F);
+    float *a = a_all.data + (kept ? f0 : 0), *du = du_all.data + (kept ? f0 : 0);
+    multiply_panels(rows, width, C, dz.data, ldz, p.down + static_cast<size_t>(f0) * C, static_cast<size_t>(C) * kCols, {}, du, ldf);
+    activate_backward_any(p, first, rows, f0, width, a, du, ldf);
+    column_sums(rows, width, du, ldf, add, part + at.dup_bias + f0);
+    if (!kept) {
+      outer_panels(C, width, rows, dz.data, ldz, a, ldf, add, part + at.ddown + static_cast<size_t>(f0) * C, 0, C);
+      outer_panels(width, C, rows, du, ldf, h.data, ldh, add, part + at.dup, f0, F);
+    }
     if (p.up)
-      multiply_panels(rows, C, width, du, ld.ldf, p.up + static_cast<size_t>(f0) * kCols, static_cast<size_t>(F) * kCols, {f0 > 0, nullptr},
+      multiply_panels(rows, C, width, du, ldf, p.up + static_cast<size_t>(f0) * kCols, static_cast<size_t>(F) * kCols, {f0 > 0, nullptr},
                       dh, ld.ldc);
   }
   if (!p.up) return;
@@ -180,11 +190,11 @@ HWY_EXPORT(feed_forward_scratch_here);
 HWY_EXPORT(feed_forward_rows_here);
 HWY_EXPORT(feed_forward_backward_rows_here);
 
-FeedForwardPart::FeedForwardPart(int C, int F, int columns) {
+FeedForwardPart::FeedForwardPart(int C, int F, int columns, bool weights) {
   const size_t c = static_cast<size_t>((C + columns - 1) / columns * columns),
                f = static_cast<size_t>((F + columns - 1) / columns * columns);
-  ddown = c * static_cast<size_t>(F);
-  dup_bias = ddown + f * static_cast<size_t>(C);
+  ddown = weights ? c * static_cast<size_t>(F) : 0;
+  dup_bias = weights ? ddown + f * static_cast<size_t>(C) : 0;
   ddown_bias = dup_bias + f;
   dgain = ddown_bias + c;
   dshift = dgain + c;

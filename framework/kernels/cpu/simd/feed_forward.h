@@ -22,12 +22,15 @@ struct FeedForwardRows {
   ConstRows dy;                                          // backward, [M,C]
   Rows dx;                                               // backward, [M,C]
   bool add = false;                                      // to dx
+  // Backward: when given, norm(x), dy behind the dropout, what the activation leaves, and the gradient of u are left there
+  // ([M,C], [M,C], [M,F], [M,F]), and a part holds neither dUp nor dDown.
+  Rows h, dz, a, du;
 };
 
-// The sums over the rows of one segment, in panel layout: dUp [F x C], dDown [C x F], and the vectors.
+// The sums over the rows of one segment, in panel layout: dUp [F x C] and dDown [C x F] unless they are formed elsewhere, and the vectors.
 struct FeedForwardPart {
   size_t dup = 0, ddown = 0, dup_bias = 0, ddown_bias = 0, dgain = 0, dshift = 0, size = 0;  // floats from the start of a part
-  FeedForwardPart(int C, int F, int columns);
+  FeedForwardPart(int C, int F, int columns, bool weights);
 };
 
 size_t feed_forward_scratch(const FeedForwardRows& p, int rows);

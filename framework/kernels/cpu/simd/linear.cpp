@@ -55,28 +55,33 @@ void linear_rows_here(const LinearRows& p, ptrdiff_t first, int rows, float* scr
 }
 
 size_t linear_backward_scratch_here(const LinearBackwardRows& p, int rows) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(2 * width_in_scratch(p.K) + width_in_scratch(p.N));
+  const int kept = p.dz ? 0 : width_in_scratch(p.K) + width_in_scratch(p.N);
+  return static_cast<size_t>(rows) * static_cast<size_t>(width_in_scratch(p.K) + kept);
 }
 
 void linear_backward_rows_here(const LinearBackwardRows& p, ptrdiff_t first, int rows, float* part, bool add, float* scratch) {
   const size_t ldk = static_cast<size_t>(width_in_scratch(p.K)), ldn = static_cast<size_t>(width_in_scratch(p.N));
-  float *dz = scratch, *h = dz + rows * ldn, *dh = h + rows * ldk;
+  float* const dh = scratch;
+  const Rows dz = p.dz ? Rows{p.dz.row(first), p.dz.stride} : Rows{dh + rows * ldk, static_cast<ptrdiff_t>(ldn)};
+  const Rows h = p.h ? Rows{p.h.row(first), p.h.stride} : Rows{dz.data + rows * ldn, static_cast<ptrdiff_t>(ldk)};
+  const size_t ldz = static_cast<size_t>(dz.stride), ldh = static_cast<size_t>(h.stride);
   const Norm norm{p.K, p.gain, p.shift};
-  for (int r = 0; r < rows; ++r) dropped_row(p.dropout, first + r, p.dy.row(first + r), p.N, dz + r * ldn);
-  const LinearPart at(p.K, p.N, kCols);
+  for (int r = 0; r < rows; ++r) dropped_row(p.dropout, first + r, p.dy.row(first + r), p.N, dz.row(r));
+  const LinearPart at(p.K, p.N, kCols, !p.dz);
   if (p.x) {
     for (int r = 0; r < rows; ++r)
-      norm_row(norm, p.x.row(first + r), p.gain ? p.mean[first + r] : 0, p.gain ? p.rstd[first + r] : 0, h + r * ldk);
-    column_sums(rows, p.N, dz, ldn, add, part + at.dbias);
-    outer_panels(p.N, p.K, rows, dz, ldn, h, ldk, add, part + at.dw, 0, p.N);
+      norm_row(norm, p.x.row(first + r), p.gain ? p.mean[first + r] : 0, p.gain ? p.rstd[first + r] : 0, h.row(r));
+    column_sums(rows, p.N, dz.data, ldz, add, part + at.dbias);
+    if (!p.dz) outer_panels(p.N, p.K, rows, dz.data, ldz, h.data, ldh, add, part + at.dw, 0, p.N);
   }
   if (!p.panels) return;
   const size_t panel_stride = static_cast<size_t>(p.N) * kCols;
   if (!p.gain) {
-    multiply_panels(rows, p.K, p.N, dz, ldn, p.panels, panel_stride, {p.add, nullptr}, p.dx.row(first), static_cast<size_t>(p.dx.stride));
+    multiply_panels(rows, p.K, p.N, dz.data, ldz, p.panels, panel_stride, {p.add, nullptr}, p.dx.row(first),
+                    static_cast<size_t>(p.dx.stride));
     return;
   }
-  multiply_panels(rows, p.K, p.N, dz, ldn, p.panels, panel_stride, {}, dh, ldk);
+  multiply_panels(rows, p.K, p.N, dz.data, ldz, p.panels, panel_stride, {}, dh, ldk);
   norm_gradients(rows, p.K, {p.x.row(first), p.x.stride}, p.mean + first, p.rstd + first, dh, ldk, add, part + at.dgain, part + at.dshift);
   for (int r = 0; p.dx && r < rows; ++r)
     norm_backward_row(norm, p.x.row(first + r), p.mean[first + r], p.rstd[first + r], dh + r * ldk, p.add, p.dx.row(first + r));
@@ -94,10 +99,10 @@ HWY_EXPORT(linear_rows_here);
 HWY_EXPORT(linear_backward_scratch_here);
 HWY_EXPORT(linear_backward_rows_here);
 
-LinearPart::LinearPart(int K, int N, int columns) {
+LinearPart::LinearPart(int K, int N, int columns, bool weights) {
   const size_t k = static_cast<size_t>((K + columns - 1) / columns * columns),
                n = static_cast<size_t>((N + columns - 1) / columns * columns);
-  dbias = k * static_cast<size_t>(N);
+  dbias = weights ? k * static_cast<size_t>(N) : 0;
   dgain = dbias + n;
   dshift = dgain + k;
   size = (dshift + k + 15) / 16 * 16;

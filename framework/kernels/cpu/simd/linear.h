@@ -29,11 +29,12 @@ struct LinearBackwardRows {
   const float* panels = nullptr;  // W [N x K] packed; null: neither dx nor dgain and dshift
   Rows dx;
   bool add = false;  // to dx
+  Rows dz, h;        // [M,N], [M,K]: when given, dy behind the dropout and norm(x) are left there, and the part holds no dW
 };
-// The sums over the rows of one segment, in panel layout: dW [N x K], dbias, dgain, dshift.
+// The sums over the rows of one segment, in panel layout: dW [N x K] unless it is formed elsewhere, dbias, dgain, dshift.
 struct LinearPart {
   size_t dw = 0, dbias = 0, dgain = 0, dshift = 0, size = 0;  // floats from the start of a part
-  LinearPart(int K, int N, int columns);
+  LinearPart(int K, int N, int columns, bool weights);
 };
 size_t linear_backward_scratch(const LinearBackwardRows& p, int rows);
 // `add` is false for the first block of a part, which is not initialised. Without x no part is needed.
