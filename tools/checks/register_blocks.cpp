@@ -37,11 +37,11 @@ double peak_flops_here(int rounds, float* out) {
 
 double block_flops_here(int rounds, const float* x, const float* y, float* out) {
   for (int i = 0; i < rounds; ++i) {
-    Block<kRows> acc = load<kRows>(out, kCols);
-    multiply<Left::rows, kRows>(x, kDepth, y, kCols, kDepth, acc);
-    store<kRows>(acc, out, kCols);
+    Block<kWideRows, kWide> acc = load<kWideRows, kWide>(out, kWideCols);
+    multiply<Left::rows, kWideRows, kWide>(x, kDepth, y, kCols, kDepth, acc, kDepth * kCols);
+    store<kWideRows, kWide>(acc, out, kWideCols);
   }
-  return 2.0 * kRows * kCols * kDepth * rounds;
+  return 2.0 * kWideRows * kWideCols * kDepth * rounds;
 }
 
 const char* name_here() { return hwy::TargetName(HWY_TARGET); }
@@ -70,7 +70,7 @@ double gflops(const Work& work) {
 bool fast_enough(int64_t target) {
   using namespace tapeformer::simd;
   hwy::SetSupportedTargetsForTest(target);
-  alignas(64) static float x[16 * 64], y[64 * 32], out[16 * 32];
+  alignas(64) static float x[16 * 64], y[64 * 64], out[16 * 64];
   for (float& v : x) v = 1e-3f;
   for (float& v : y) v = 1e-3f;
   // The best of many short turns, so that other work on the machine does not count.

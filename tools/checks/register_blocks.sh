@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 includes=(-I "$PWD")
 if [ "${1:-}" = "--without-cure" ]; then
   mkdir -p "$work/framework/kernels/cpu/simd"
-  sed '/^    hold(y[01]);$/d; s/#pragma GCC unroll 4$/#pragma GCC unroll 2/' framework/kernels/cpu/simd/tile.h > "$work/framework/kernels/cpu/simd/tile.h"
+  sed '/^      hold(row\[j\]);$/d; s/#pragma GCC unroll 4$/#pragma GCC unroll 2/' framework/kernels/cpu/simd/tile.h > "$work/framework/kernels/cpu/simd/tile.h"
   if cmp -s "$work/framework/kernels/cpu/simd/tile.h" framework/kernels/cpu/simd/tile.h; then
     echo "tile.h has no cure to take out" >&2
     exit 2
