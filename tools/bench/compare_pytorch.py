@@ -21,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BINARY = os.path.join(ROOT, "build", "release", "tapeformer")
 ENVIRONMENT = os.path.join(ROOT, "build", "bench-env")
 PEER = os.path.join(ROOT, "tools", "bench", "pytorch_step.py")
+PACKAGES = ("torch", "numpy", "h5py")
 SMALL = dict(layers=2, dim=64, heads=2, ff=128)
 MINI = dict(layers=4, dim=256, heads=4, ff=1024)
 CASES = {
@@ -51,21 +52,21 @@ model:
   dropout: {dropout}
   feed_forward: {{dim: {case['ff']}, activation: gelu, dropout: {dropout}}}
   norm: {{type: {case.get('norm', 'layer_norm')}, position: pre}}
-  attention: {{type: {case['attention']}, heads: {case['heads']}, local: {{form: blocked, block: 128}}}}
+  attention: {{type: {case['attention']}, heads: {case['heads']}, {case.get('settings', 'local: {form: blocked, block: 128}')}}}
   pooling: mean
 optim: {{type: adamw, lr: 1.0e-3, weight_decay: 0.01, clip_norm: 1.0}}
 train: {{duration: 1000, batch_size: {case['batch']}}}
 """
 
 
-def environment():
+def environment(folder=ENVIRONMENT, packages=PACKAGES):
     """The Python of the environment with PyTorch, made on first use."""
-    python = os.path.join(ENVIRONMENT, "bin", "python")
-    if not os.path.exists(os.path.join(ENVIRONMENT, "ready")):
-        print("making an environment with PyTorch in", ENVIRONMENT, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "torch", "numpy", "h5py"], check=True)
-        open(os.path.join(ENVIRONMENT, "ready"), "w", encoding="utf-8").close()
+    python, ready = os.path.join(folder, "bin", "python"), os.path.join(folder, "ready")
+    if not os.path.exists(ready):
+        print("making an environment with PyTorch in", folder, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+        open(ready, "w", encoding="utf-8").close()
     return python
 
 
@@ -90,13 +91,13 @@ def theirs(python, case, mode, steps, extra=()):
     return min(runs, key=lambda run: run["median_ms"])
 
 
-def check_equal_work(python, case, folder):
+def check_equal_work(python, case, folder, peer=theirs):
     """Three steps from one checkpoint with dropout 0: losses and gradient norms agree to 1e-4."""
     config, checkpoint = os.path.join(folder, "equal.yaml"), os.path.join(folder, "start.h5")
     with open(config, "w", encoding="utf-8") as out:
         out.write(config_of(case, 0.0))
     left = ours(case, config, 3, ["--warmup", "0", "--trace", "--save-start", checkpoint])["trace"]
-    right = theirs(python, case, "eager", 3, ["--checkpoint", checkpoint])["trace"]
+    right = peer(python, case, "eager", 3, ["--checkpoint", checkpoint])["trace"]
     for number, (a, b) in enumerate(zip(left, right), 1):
         for key in ("loss", "gradient_norm"):
             if abs(a[key] - b[key]) > 1e-4 * abs(b[key]):
@@ -112,6 +113,13 @@ def machine():
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     return {"machine": cpu, "cores": os.cpu_count(), "date": datetime.date.today().isoformat(), "commit": commit,
             "load": round(os.getloadavg()[0], 1)}
+
+
+def versions(python, packages):
+    """What is installed there, by the names of pip."""
+    names = [package.split("==")[0] for package in packages]
+    code = f"import importlib.metadata as m, json; print(json.dumps({{name: m.version(name) for name in {names}}}))"
+    return run_json([python, "-c", code])
 
 
 def median(values):
@@ -135,7 +143,7 @@ def measure(python, name, arguments):
     row = {"case": name}
     for side, runs in results.items():
         if runs:
-            row[side] = {key: median([r[key] for r in runs]) for key in ("median_ms", "quartile1_ms", "quartile3_ms", "peak_mib")}
+            row[side] = spread(runs)
     best = min(row[side]["median_ms"] for side in ("eager", "compiled") if side in row)
     row["ratio"] = best / row["ours"]["median_ms"]
     row["memory_ratio"] = row["ours"]["peak_mib"] / row["eager"]["peak_mib"]
@@ -148,6 +156,11 @@ def text_of(row):
             f" memory {row['ours']['peak_mib']:.0f} against {row['eager']['peak_mib']:.0f} MiB")
 
 
+def spread(runs):
+    """The median of each figure over the rounds."""
+    return {key: median([run[key] for run in runs]) for key in ("median_ms", "quartile1_ms", "quartile3_ms", "peak_mib")}
+
+
 def parser_of(description, cases, json_name):
     """The options of a comparison."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -155,20 +168,21 @@ def parser_of(description, cases, json_name):
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--json", default=os.path.join(ROOT, "build", json_name))
-    parser.add_argument("--python", help="a Python that has PyTorch, numpy and h5py, in place of an environment of its own")
+    parser.add_argument("--python", help="a Python that has PyTorch, numpy, h5py and what else is compared, in place of an environment of its own")
     return parser
 
 
-def compare(arguments, measure_case, text):
-    """Measures each case, prints its line and keeps the table so far in the JSON."""
-    python = arguments.python or environment()
-    table = dict(machine(), rows=[])
+def compare(arguments, measure_case, text, packages=PACKAGES, folder=ENVIRONMENT):
+    """Measures each case, prints its line and keeps the table so far in the JSON; returns the table."""
+    python = arguments.python or environment(folder, packages)
+    table = dict(machine(), versions=versions(python, packages), rows=[])
     for name in arguments.cases.split(","):
         row = measure_case(python, name, arguments)
         table["rows"].append(row)
         print(text(row), flush=True)
         with open(arguments.json, "w", encoding="utf-8") as out:
             json.dump(table, out, indent=1)
+    return table
 
 
 def main():

@@ -12,7 +12,7 @@ import numpy
 import torch
 from torch import nn
 
-from pytorch_step import CLASSES, VOCAB, Classifier, attend_full, batches, load, memory_mib, padded
+from pytorch_step import CLASSES, VOCAB, Classifier, HeadAttention, attend_full, batches, load, memory_mib, padded
 
 
 class Encoder(nn.Module):
@@ -31,8 +31,8 @@ class Encoder(nn.Module):
 
 def as_encoder(case, plain):
     """The plain model's weights in an Encoder."""
-    names = {"attention_norm": "norm1", "feed_forward_norm": "norm2", "qkv.weight": "self_attn.in_proj_weight", "qkv.bias": "self_attn.in_proj_bias",
-             "output": "self_attn.out_proj", "up": "linear1", "down": "linear2"}
+    names = {"attention_norm": "norm1", "feed_forward_norm": "norm2", "attention.qkv.weight": "self_attn.in_proj_weight",
+             "attention.qkv.bias": "self_attn.in_proj_bias", "attention.output": "self_attn.out_proj", "up": "linear1", "down": "linear2"}
     state = {}
     for name, value in plain.state_dict().items():
         if name.startswith("layers."):
@@ -46,7 +46,7 @@ def as_encoder(case, plain):
 
 
 def run(case, kind, steps, warmup, checkpoint, outputs):
-    model = Classifier(case, 0.0, attend_full)
+    model = Classifier(case, 0.0, lambda _: HeadAttention(case, attend_full))
     load(model, checkpoint)
     if kind == "encoder":
         model = as_encoder(case, model)

@@ -75,28 +75,59 @@ def norm_of(case):
     return {"layer_norm": nn.LayerNorm, "batch_norm": BatchNorm}[case.get("norm", "layer_norm")](case["dim"])
 
 
-class Block(nn.Module):
-    def __init__(self, case, dropout, attend):
+class Attention(nn.Module):
+    """What stands in a block: from [B, N, C] to [B, N, C], with projections."""
+    auxiliary = None  # a loss of its own, after a forward
+
+    def after_backward(self):
+        pass
+
+    def state_of(self, own):
+        """Its state dict from our attention's tensors of a checkpoint, which it takes out of `own`."""
+        raise NotImplementedError
+
+
+class HeadAttention(Attention):
+    """One product for q, k and v, a function of them, and a product for the output."""
+
+    def __init__(self, case, attend):
         super().__init__()
         dim, self.heads, self.attend = case["dim"], case["heads"], attend
-        self.attention_norm, self.feed_forward_norm = norm_of(case), norm_of(case)
         self.qkv, self.output = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x, mask):
+        b, n, c = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        return self.output(self.attend(q, k, v, mask).transpose(1, 2).reshape(b, n, c))
+
+    def state_of(self, own):
+        state = {}
+        for kind in ("weight", "bias"):
+            state[f"qkv.{kind}"] = torch.cat([own.pop(f"{part}.{kind}") for part in ("query", "key", "value")])
+            state[f"output.{kind}"] = own.pop(f"output.{kind}")
+        return state
+
+
+class Block(nn.Module):
+    def __init__(self, case, dropout, attention):
+        super().__init__()
+        dim, self.attention = case["dim"], attention
+        self.attention_norm, self.feed_forward_norm = norm_of(case), norm_of(case)
         self.up, self.down = nn.Linear(dim, case["ff"]), nn.Linear(case["ff"], dim)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x, mask):
-        b, n, c = x.shape
-        q, k, v = self.qkv(self.attention_norm(x)).view(b, n, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
-        o = self.attend(q, k, v, mask).transpose(1, 2).reshape(b, n, c)
-        x = x + self.dropout(self.output(o))
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
         return x + self.dropout(self.down(self.dropout(F.gelu(self.up(self.feed_forward_norm(x))))))
 
 
 class Classifier(nn.Module):
-    def __init__(self, case, dropout, attend):
+    """`attention(number)` makes the attention of a layer."""
+
+    def __init__(self, case, dropout, attention):
         super().__init__()
         self.tokens, self.positions = nn.Embedding(VOCAB, case["dim"]), nn.Embedding(case["length"], case["dim"])
-        self.layers = nn.ModuleList([Block(case, dropout, attend) for _ in range(case["layers"])])
+        self.layers = nn.ModuleList([Block(case, dropout, attention(number)) for number in range(case["layers"])])
         self.final_norm, self.head = norm_of(case), nn.Linear(case["dim"], CLASSES)
         self.dropout = nn.Dropout(dropout)
 
@@ -120,11 +151,13 @@ def load(model, checkpoint):
             if f"{name}.{kind}" in ours:
                 state[f"{to}.{kind}"] = ours.pop(f"{name}.{kind}").reshape(() if kind == "num_batches_tracked" else (-1,))
 
-    for i in range(len(model.layers)):
+    for i, block in enumerate(model.layers):
         prefix, layer = f"layers.{i}.", f"encoder.layers.{i}."
+        start = f"{layer}attention."
+        own = {name[len(start):]: ours.pop(name) for name in list(ours) if name.startswith(start)}
+        state.update({f"{prefix}attention.{name}": value for name, value in block.attention.state_of(own).items()})
+        ours.update({start + name: value for name, value in own.items()})
         for kind in ("weight", "bias"):
-            state[f"{prefix}qkv.{kind}"] = torch.cat([ours.pop(f"{layer}attention.{p}.{kind}") for p in ("query", "key", "value")])
-            state[f"{prefix}output.{kind}"] = ours.pop(f"{layer}attention.output.{kind}")
             for part in ("up", "down"):
                 state[f"{prefix}{part}.{kind}"] = ours.pop(f"{layer}feed_forward.{part}.{kind}")
         for norm in ("attention_norm", "feed_forward_norm"):
@@ -169,15 +202,11 @@ def memory_mib(key):
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(key + ":"))
 
 
-def run(case, mode, steps, warmup, dropout, checkpoint):
-    attend = {"full": attend_full, "linear": attend_linear, "local": attend_local_gather, "local_fold": attend_local_fold}[case["attention"]]
-    torch.manual_seed(1)
-    model = Classifier(case, dropout, attend)
-    if checkpoint:
-        load(model, checkpoint)
+def train(case, model, steps, warmup, forward=None):
+    """Times and memory of full steps; `forward` stands for a compiled model."""
+    forward = forward or model
     optimizer = torch.optim.AdamW([{"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.01},
                                    {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}], lr=1e-3, fused=True)
-    forward = torch.compile(model, dynamic=bool(case.get("ragged"))) if mode == "compiled" else model
     with open("/proc/self/clear_refs", "w", encoding="ascii") as reset:
         reset.write("5")
     before, times, trace, peak = memory_mib("VmRSS"), [], [], 0
@@ -186,7 +215,10 @@ def run(case, mode, steps, warmup, dropout, checkpoint):
         tokens, mask, weights = padded(case, lengths, rows)
         optimizer.zero_grad(set_to_none=True)
         loss = F.cross_entropy(forward(tokens, mask, weights), torch.from_numpy(labels.astype(numpy.int64)))
+        loss = sum((layer.attention.auxiliary for layer in model.layers if layer.attention.auxiliary is not None), start=loss)
         loss.backward()
+        for layer in model.layers:
+            layer.attention.after_backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         elapsed = (time.perf_counter() - began) * 1000
@@ -199,18 +231,37 @@ def run(case, mode, steps, warmup, dropout, checkpoint):
     return {"median_ms": statistics.median(times), "quartile1_ms": quartiles[0], "quartile3_ms": quartiles[2], "peak_mib": peak, "trace": trace}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def run(case, mode, steps, warmup, dropout, checkpoint):
+    attend = {"full": attend_full, "linear": attend_linear, "local": attend_local_gather, "local_fold": attend_local_fold}[case["attention"]]
+    torch.manual_seed(1)
+    model = Classifier(case, dropout, lambda _: HeadAttention(case, attend))
+    if checkpoint:
+        load(model, checkpoint)
+    return train(case, model, steps, warmup, torch.compile(model, dynamic=bool(case.get("ragged"))) if mode == "compiled" else None)
+
+
+def parser_of(description):
+    """The options of one side of a comparison."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("case")
-    parser.add_argument("--mode", choices=["eager", "compiled"], default="eager")
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--checkpoint", help="start from it with dropout 0 and report each step")
-    arguments = parser.parse_args()
+    parser.add_argument("--checkpoint", help="start from it with dropout 0 and no warm-up")
+    return parser
+
+
+def answer(arguments, measure):
+    """Prints what `measure(case, steps, warmup, dropout, checkpoint)` found."""
     torch.set_num_threads(2)
-    case = json.loads(arguments.case)
-    warmup = 0 if arguments.checkpoint else arguments.warmup
-    print(json.dumps(run(case, arguments.mode, arguments.steps, warmup, 0.0 if arguments.checkpoint else 0.1, arguments.checkpoint)))
+    fixed = arguments.checkpoint is not None
+    print(json.dumps(measure(json.loads(arguments.case), arguments.steps, 0 if fixed else arguments.warmup, 0.0 if fixed else 0.1, arguments.checkpoint)))
+
+
+def main():
+    parser = parser_of(__doc__)
+    parser.add_argument("--mode", choices=["eager", "compiled"], default="eager")
+    arguments = parser.parse_args()
+    answer(arguments, lambda case, *rest: run(case, arguments.mode, *rest))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
-NAMES = ("compare_pytorch", "compare_predict", "cost_by_length", "figures")
+NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "cost_by_length", "figures")
 
 
 def load(name):
@@ -59,6 +59,34 @@ def inference(table):
     return lines
 
 
+def variants(table):
+    full = next((row["package"]["peak_mib"] for row in table["rows"] if row["case"] == "full_materialised"), None)
+    lines = ["", f"Training steps of attention variants (2 layers of 64, 2 heads, 4 sequences of 4,096 tokens, 2 threads, {where(table)}) against published PyTorch",
+             "packages, run eagerly in the same model. Where both can compute the same function they did: losses and gradient norms of three steps agree to 1e-4.",
+             "Memory is the peak above the loaded model. Repeat: `tools/bench/compare_variants.py`, which names the versions.", *table.get("remarks", []), "",
+             "| attention | against | here, ms (quartiles) | there, ms (quartiles) | ratio (to reach) | memory, MiB | of materialised `full` | function |",
+             "|---|---|---|---|---|---|---|---|"]
+    for row in table["rows"]:
+        times = [f"{row[side]['median_ms']:.0f} ({row[side]['quartile1_ms']:.0f} to {row[side]['quartile3_ms']:.0f})" for side in ("ours", "package")]
+        share = f"1/{full / row['ours']['peak_mib']:.1f}" if full else "not measured"
+        same = "same" if row["check"].startswith("equal") else "same shape"
+        lines.append(f"| `{row['attention']}` | {row['against']} | {times[0]} | {times[1]} | {row['ratio']:.2f} ({row['target']:g}) "
+                     f"| {row['ours']['peak_mib']:.0f} of {row['package']['peak_mib']:.0f} | {share} | {same} |")
+    return lines
+
+
+def steps(table):
+    peak = table["peak_gflops_per_s"]
+    lines = ["", f"The same steps by themselves, and what they may take: figures for a peak of 204 GFLOP/s, scaled by this machine's {peak:.0f} GFLOP/s",
+             f"({where(table)}); `stride` may take 1.3 times a band of as many keys. Repeat: `tools/bench/variant_steps.py`.", *table.get("remarks", []), "",
+             "| attention | ms (quartiles) | allowed, ms | memory, MiB |", "|---|---|---|---|"]
+    for row in table["rows"]:
+        allowed = f"{row['allowed_ms']:.0f}" if "allowed_ms" in row else ""
+        lines.append(f"| `{row['settings'] or row['variant']}` | {row['median_ms']:.0f} ({row['quartile1_ms']:.0f} to {row['quartile3_ms']:.0f}) "
+                     f"| {allowed} | {row['peak_mib']:.0f} |")
+    return lines
+
+
 def growth(table):
     lengths = [row["length"] for row in table["attentions"][0]["rows"]]
     lines = ["", f"Cost as sequences grow: training steps of the small model (2 layers of 64), {table['batch']} sequences, 2 threads ({where(table)}).",
@@ -89,7 +117,7 @@ def main():
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, growth, quality))]
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, growth, quality))]
     body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])
