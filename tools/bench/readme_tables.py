@@ -13,14 +13,15 @@ import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
-NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "cost_by_length", "figures")
+NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "figures")
 
 
 def load(name):
     """What a script measured; None where it was never run."""
     fresh, kept = os.path.join(ROOT, "build", f"{name}.json"), os.path.join(MEASURED, f"{name}.json")
-    if os.path.exists(fresh):
-        shutil.copyfile(fresh, kept)
+    for end in (".json", ".svg"):
+        if os.path.exists(fresh[:-len(".json")] + end):
+            shutil.copyfile(fresh[:-len(".json")] + end, kept[:-len(".json")] + end)
     if not os.path.exists(kept):
         return None
     with open(kept, encoding="utf-8") as source:
@@ -87,6 +88,22 @@ def steps(table):
     return lines
 
 
+def lengths(table):
+    columns, cells = sorted({cell["length"] for cell in table["cells"]}), {}
+    for cell in table["cells"]:
+        cells.setdefault(cell["attention"], {})[cell["length"]] = cell
+    lines = ["", f"One attention layer alone ({table['dim']} wide, {table['heads']} heads, one sequence, {table['threads']} threads, {where(table)}): milliseconds of forward and",
+             "backward, and peak memory in MiB. Repeat: `tools/bench/attention_by_length.py`.", *table.get("remarks", []), "",
+             "![Time over length](tools/bench/measured/attention_by_length.svg)", "",
+             "| attention | " + " | ".join(f"{n:,} rows" for n in columns) + " | time per row, last over 4,096 |", "|---" * (len(columns) + 2) + "|"]
+    for attention, row in cells.items():
+        times = {n: row[n]["forward_ms"] + row[n]["backward_ms"] for n in columns if n in row and "forward_ms" in row[n]}
+        texts = [f"{times[n]:.1f}, {row[n]['peak_bytes'] / 2**20:.1f}" if n in times else "left out" for n in columns]
+        ratio = f"{times[columns[-1]] / columns[-1] / (times[4096] / 4096):.2f}" if {4096, columns[-1]} <= times.keys() else ""
+        lines.append(f"| `{attention}` | " + " | ".join(texts) + f" | {ratio} |")
+    return lines
+
+
 def growth(table):
     lengths = [row["length"] for row in table["attentions"][0]["rows"]]
     lines = ["", f"Cost as sequences grow: training steps of the small model (2 layers of 64), {table['batch']} sequences, 2 threads ({where(table)}).",
@@ -117,7 +134,7 @@ def main():
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, growth, quality))]
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, quality))]
     body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])
