@@ -20,6 +20,20 @@ namespace tapeformer::datasets {
 namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr int deepest = 100;  // arrays and objects within each other: what prints a cell calls itself for each
+
+int depth_of(std::string_view json) {
+  int depth = 0, most = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted && c == '\\') ++i;
+    else if (c == '"') quoted = !quoted;
+    else if (!quoted && (c == '[' || c == '{')) most = std::max(most, ++depth);
+    else if (!quoted && (c == ']' || c == '}')) --depth;
+  }
+  return most;
+}
 
 double checked_number(const Table& table, size_t column, std::string_view text) {
   if (is_missing(text)) return not_a_number;
@@ -87,6 +101,10 @@ class JsonlTable : public Table {
     if (v->is_structured()) fail(ExitCode::data, "{}: an array or object where one text is expected", where(column));
     return v->dump();
   }
+  std::optional<std::string> json(size_t column) const override {
+    const nlohmann::json* v = value(column);
+    return v && v->is_structured() ? std::optional(v->dump()) : std::nullopt;
+  }
   double number(size_t column) const override {
     const nlohmann::json* v = value(column);
     if (!v) return not_a_number;
@@ -146,10 +164,14 @@ class JsonlTable : public Table {
     else if (const auto at = io::first_invalid_utf8(text))
       fail(ExitCode::data, "{}:{}: the byte 0x{:02x} at offset {} is not UTF-8; if the file is Latin-1, declare encoding: latin-1",
            printable(path()), line(), static_cast<unsigned char>(text[*at]), lines_.offset() + *at);
+    if (depth_of(text) > deepest)
+      fail(ExitCode::data, "{}:{}: more than {} arrays or objects within each other", printable(path()), line(), deepest);
     try {
       object_ = nlohmann::json::parse(text);
     } catch (const nlohmann::json::parse_error& e) {
       fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line(), e.byte);
+    } catch (const nlohmann::json::exception&) {  // the only other fault of well-formed text
+      fail(ExitCode::data, "{}:{}: a number is larger than a double can hold; write null where it is missing", printable(path()), line());
     }
     if (!object_.is_object()) fail(ExitCode::data, "{}:{}: one JSON object a line is expected", printable(path()), line());
     return true;

@@ -2,6 +2,7 @@
 // The rows of a CSV, TSV or JSONL file under one interface; every fault names file, line, row and column.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ class Table {
   virtual bool ready() = 0;
   // Cells of the present row. Text of a number or a boolean is what was typed, of a missing cell it is empty.
   virtual std::string text(size_t column) const = 0;
+  // The JSON of a cell that is an array or an object; nothing for any other.
+  virtual std::optional<std::string> json(size_t) const { return std::nullopt; }
   // NaN for a missing cell; Error(data) for text that is no number.
   virtual double number(size_t column) const = 0;
   // A JSON array of words, or words separated by blanks.

@@ -2,6 +2,7 @@
 // A CSV, TSV or JSONL file: rows, and for each column what its cells look like.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -20,21 +21,22 @@ constexpr size_t most_distinct = 10000, shown_rows = 3, shown_bytes = 60;
 
 // What is said of a column after all its cells were seen.
 struct Column {
-  int64_t missing = 0, integers = 0, numbers = 0, lists = 0, texts = 0;
-  size_t longest = 0;  // bytes
-  std::unordered_set<std::string> distinct;
+  int64_t missing = 0, integers = 0, numbers = 0, arrays = 0, objects = 0, texts = 0;
+  size_t longest = 0;                   // bytes
+  std::unordered_set<size_t> distinct;  // hashes, since a cell may hold a whole series
 
-  void add(const std::string& text, bool list) {
+  void add(const std::string& text, bool structured) {
     longest = std::max(longest, text.size());
-    if (distinct.size() <= most_distinct) distinct.insert(text);
+    if (distinct.size() <= most_distinct) distinct.insert(std::hash<std::string>{}(text));
     const auto number = datasets::number_of(text);
-    if (list) ++lists;
+    if (structured) text[0] == '[' ? ++arrays : ++objects;
     else if (datasets::is_missing(text)) ++missing;
     else if (number && std::isfinite(*number)) *number == std::floor(*number) ? ++integers : ++numbers;
     else ++texts;
   }
   std::string type() const {
-    if (lists > 0) return "array";
+    if (objects > 0) return "object";
+    if (arrays > 0) return "array";
     if (texts > 0) return "text";
     if (numbers > 0) return "number";
     return integers > 0 ? "integer" : "empty";
@@ -43,18 +45,6 @@ struct Column {
     return distinct.size() > most_distinct ? fmt::format("over {}", most_distinct) : std::to_string(distinct.size());
   }
 };
-
-std::string cell(const datasets::Table& table, size_t column, bool& list) {
-  list = false;
-  try {
-    return table.text(column);
-  } catch (const Error&) {  // an array of words
-    list = true;
-    std::string text;
-    for (const std::string& word : table.words(column)) text += (text.empty() ? "" : " ") + word;
-    return text;
-  }
-}
 
 std::string shortened(const std::string& text) {
   if (text.size() <= shown_bytes) return printable(text);
@@ -82,9 +72,9 @@ std::string inspect_table(const std::filesystem::path& file, bool json) {
   for (; table->next(); ++rows) {
     std::vector<std::string> cells;
     for (size_t c = 0; c < columns.size(); ++c) {
-      bool list = false;
-      cells.push_back(cell(*table, c, list));
-      columns[c].add(cells.back(), list);
+      const auto structured = table->json(c);
+      cells.push_back(structured ? *structured : table->text(c));
+      columns[c].add(cells.back(), structured.has_value());
     }
     if (first.size() < shown_rows) first.push_back(std::move(cells));
   }

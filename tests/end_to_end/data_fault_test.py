@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of data files on the command line: labels, tokens, numbers, encodings, line ends, sizes; refused with the place before a run begins, or read right."""
+import json
 import os
 import re
 import subprocess
@@ -40,6 +41,30 @@ def numbers(work):
         work.refused(3, ["train", "series.yaml", "-o", "run", "train.duration=1"], "series.csv:18", "row 17", "'b'")
         done = work.call("train", "series.yaml", "-o", "flag", "train.duration=1", "data.missing=zero_with_flag", "--overwrite")
         check(done.returncode == (3 if "," in bad else 0), f"'{bad}' with a flag: exit {done.returncode} {done.stderr}")
+
+
+def json_lines(work):
+    # D-1, S-1: a number that no double holds; brackets without end. `data inspect` shows whatever train reads.
+    for line, says in (('{"text": "b", "label": 1e400}', "larger than a double"), ('{"text": "b", "label": -1e400}', "larger than a double"),
+                       ('{"text": "b", "label": ' + "[" * 200000 + "]" * 200000 + "}", "within each other"), ('{"text": "b", "label": }', "not valid JSON")):
+        refused(work, '{"text": "a", "label": 1}\n' + line + "\n", "bad.jsonl:2", says, name="bad.jsonl")
+        for verb in (["inspect"], ["data", "inspect"]):
+            work.refused(3, [*verb, "bad.jsonl"], "bad.jsonl:2", says)
+    rows = [{"sequence": [[i, None], [-i / 2, 3]], "label": i % 2, "note": {"by": f"n{i}"}, "words": ["a [", None][:1 + i % 2]} for i in range(20)]
+    work.write("series.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    work.write("steps.yaml", SERIES.replace("series.csv", "series.jsonl").replace("  sequence: sequence\n", "  values: sequence\n"))
+    done = work.call("train", "steps.yaml", "-o", "steps", "train.duration=1", "data.missing=zero_with_flag")
+    check(done.returncode == 0, f"sequences in cells: exit {done.returncode} {done.stderr}")
+    for verb in (["inspect"], ["data", "inspect"]):
+        done = work.call(*verb, "series.jsonl", "--json")
+        check(done.returncode == 0, f"{verb}: exit {done.returncode} {done.stderr}")
+        found = json.loads(done.stdout)
+        check({c["name"]: c["type"] for c in found["columns"]} == {"sequence": "array", "label": "integer", "note": "object", "words": "array"}, done.stdout)
+        names = [c["name"] for c in found["columns"]]
+        for shown, row in zip(found["first_rows"], rows):
+            check({n: json.loads(cell) for n, cell in zip(names, shown)} == row, f"{shown} is shown for {row}")
+        done = work.call(*verb, "series.jsonl")
+        check(done.returncode == 0 and "20 rows, 4 columns" in done.stdout and "sequence: [[0,null],[0.0,3]]" in done.stdout, done.stdout + done.stderr)
 
 
 def tokens(work):
@@ -118,6 +143,6 @@ def sizes(work):
 
 
 with Workplace() as work:
-    for part in (labels, numbers, tokens, text, repeated, sizes):
+    for part in (labels, numbers, json_lines, tokens, text, repeated, sizes):
         part(work)
-finish(250)
+finish(335)
