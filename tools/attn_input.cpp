@@ -5,6 +5,7 @@
 
 #include "framework/core/random.h"
 #include "framework/data/encoder.h"
+#include "framework/io/text.h"
 #include "tools/predict_input.h"
 
 namespace tapeformer::tools {
@@ -69,6 +70,14 @@ data::Sample read_sample(const AttnInput& o, const std::string& file, const Attn
   return next.sample;
 }
 
+// As it can be shown and stored: UTF-8 without control characters, \xc3 for a byte that is none alone.
+std::string shown(const std::string& token) {
+  if (!io::first_invalid_utf8(token)) return printable(token);
+  std::string out;
+  for (const char byte : token) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return out;
+}
+
 // A config's model as training would start it. Its data is read only where a text needs the vocabulary.
 void from_config(const AttnInput& o, const Words& words, Command& command, AttnSubject& s) {
   std::vector<std::string> overrides = words.overrides;
@@ -105,7 +114,7 @@ AttnSubject attn_subject(const AttnInput& o, Command& command) {
   const data::Sample sample = o.length > 0 ? drawn(s.description, o.length) : read_sample(o, words.file, s, command.log);
   if (o.length == 0 && s.description.vocab_size > 0) {
     const data::Tokenizer tokenizer = data::Tokenizer::from_json(s.description.tokenizer_json);
-    for (const int32_t t : sample.tokens) s.tokens.push_back(tokenizer.decode(t));
+    for (const int32_t t : sample.tokens) s.tokens.push_back(shown(tokenizer.decode(t)));
   }
   s.batch = data::collate(s.description, {sample}, {0});
   if (s.batch.packing.rows() == 0) fail(ExitCode::data, "the sequence is empty");

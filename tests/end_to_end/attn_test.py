@@ -126,6 +126,20 @@ def files(work):
     ok(work, "config.yaml", "--text", TEXT, "-o", "fresh")
 
 
+def bytes_of_text(work):
+    # A byte that is no character alone, and signs that no file of text holds, stand as \\xNN.
+    text = "a\u00e9 \U0001f600\x01"
+    ok(work, "config.yaml", "tokenizer.type=byte", "--text", text, "-o", "bytes")
+    expected = [chr(b) if 0x20 <= b < 0x7f else f"\\x{b:02x}" for b in text.encode()]
+    with h5py.File(work.file("bytes.h5"), "r") as h5:
+        check([t.decode() for t in h5["tokens"][()]] == expected, f"{h5['tokens'][()]} instead of {expected}")
+    work.write("nul.jsonl", '{"Source": "x\\u0000y", "Target": "1"}\n')
+    for kind, expected in (("byte", ["x", "\\x00", "y"]), ("whitespace", ["<unk>"])):
+        ok(work, "config.yaml", f"tokenizer.type={kind}", "nul.jsonl", "-o", "nul")
+        with h5py.File(work.file("nul.h5"), "r") as h5:
+            check([t.decode() for t in h5["tokens"][()]] == expected, f"{kind}: {h5['tokens'][()]}")
+
+
 def refused(work):
     before = sorted(os.listdir(work.path))
 
@@ -154,5 +168,6 @@ with Workplace() as work:
     weights(work)
     patterns(work)
     files(work)
+    bytes_of_text(work)
     refused(work)
-finish(60)
+finish(115)
