@@ -2,6 +2,7 @@
 // `tapeformer bench attention`: one attention layer alone, of each variant at each length: time forward and backward, memory, arithmetic.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "tools/attention_names.h"
 #include "tools/bench_attention.h"
 #include "tools/experiment.h"
+#include "tools/quantile.h"
 #include "tools/standard_output.h"
 #include "tools/svg_plot.h"
 
@@ -22,6 +24,7 @@ namespace tapeformer::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int64_t longest = 1 << 20;  // rows, and what else a size may be
 
 struct Options {
   std::vector<std::string> overrides, variants{"all"};
@@ -70,11 +73,6 @@ Tensor random_rows(int64_t rows, int64_t columns) {
 }
 
 double milliseconds_since(Clock::time_point began) { return std::chrono::duration<double, std::milli>(Clock::now() - began).count(); }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // One forward and one backward pass, as in training.
 std::pair<double, double> pass(models::Attention& attention, const Execution& on, const Tensor& rows, const Packing& packing,
@@ -205,7 +203,7 @@ std::string picture_of(const std::vector<Cell>& cells, const Options& o) {
 }
 
 ExitCode run(Command& command, Options o) {
-  const std::vector<std::string> names = attention_names("--variants", o.variants);
+  const std::vector<std::string> names = attention_names("--attention", o.variants);
   std::sort(o.lengths.begin(), o.lengths.end());
   o.lengths.erase(std::unique(o.lengths.begin(), o.lengths.end()), o.lengths.end());
   for (auto& flag : command.flag_overrides()) o.overrides.push_back(std::move(flag));
@@ -224,15 +222,28 @@ ExitCode run(Command& command, Options o) {
   return print_result(o.json ? json_of(cells, o, peak, threads->threads()) : text_of(cells, peak));
 }
 
+// 4k is 4096 rows, as lengths are named in the field. What is no number of them is left as it is, for the check that follows.
+std::string in_full(const std::string& word) {
+  int64_t thousands = 0;
+  const char* end = word.data() + word.size();
+  const auto read = std::from_chars(word.data(), end, thousands);
+  const bool is_thousands = read.ec == std::errc() && read.ptr + 1 == end && (*read.ptr == 'k' || *read.ptr == 'K');
+  return is_thousands && thousands >= 0 && thousands <= longest / 1024 ? std::to_string(thousands * 1024) : word;
+}
+
 }  // namespace
 
 void add_bench_attention(CLI::App& bench, Command& command) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = bench.add_subcommand("attention", "One attention layer alone, of each variant at each length");
-  const auto size = CLI::Range(1, 1 << 20);
-  sub->add_option("words", o->overrides, "Overrides of the variants' settings: model.attention.local.left=64");
-  sub->add_option("--variants", o->variants, "all, or a list: full,local,linear")->delimiter(',')->allow_extra_args(false);
-  sub->add_option("--lengths", o->lengths, "Rows of a sequence: 1024,4096")->delimiter(',')->allow_extra_args(false)->check(size);
+  const auto size = CLI::Range(int64_t{1}, longest);
+  sub->add_option("OVERRIDES", o->overrides, "Of the variants' settings: model.attention.local.left=64");
+  sub->add_option("--attention,--variants", o->variants, "all, or a list: full,local,linear")->delimiter(',')->allow_extra_args(false);
+  sub->add_option("--lengths", o->lengths, "Rows of a sequence: 1k,4k,16k,64k, where 1k is 1024")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(in_full)
+      ->check(size);
   sub->add_option("--dim", o->dim, "Width of a row")->check(size);
   sub->add_option("--heads", o->heads, "Heads; they divide the width")->check(size);
   sub->add_option("--batch", o->batch, "Sequences")->check(size);

@@ -8,8 +8,27 @@
 #include "framework/core/random.h"
 
 namespace tapeformer::tools {
+namespace {
+
+// The steps are of random tokens with classes: another model than the config's is not measured in its place.
+void check_measurable(const datasets::DataSettings& data) {
+  constexpr const char* rest = "bench measures random tokens of a classification; measure a config of one, or override it";
+  const datasets::Source& s = data.train;
+  if (data.task != data::Task::classification)
+    fail(ExitCode::usage, "'data.task: {}': {} with data.task=classification", data.task == data::Task::tagging ? "tagging" : "regression",
+         rest);
+  const std::pair<const char*, bool> keys[] = {{"data.features", !s.features.empty()},
+                                               {"data.sequence", !s.sequence.empty()},
+                                               {"data.values", !s.values.empty()},
+                                               {"data.window", data.window.length > 0}};
+  for (const auto& [key, given] : keys)
+    if (given) fail(ExitCode::usage, "'{}' makes sequences of numbers: {} with ~{}", key, rest, key);
+}
+
+}  // namespace
+
 void add_bench_sizes(CLI::App& verb, BenchSizes& s) {
-  verb.add_option("words", s.words, "CONFIG, then overrides key.path=value")->required();
+  verb.add_option("CONFIG", s.words, "A config file, then overrides key.path=value")->required();
   verb.add_option("--batch", s.batch, "Samples of a step; by default train.batch_size")->check(CLI::Range(1, 1 << 24));
   verb.add_option("--length", s.length, "Rows of a sequence; by default data.max_length, else 128")->check(CLI::Range(1, 1 << 24));
   verb.add_option("--steps", s.steps, "Timed steps")->check(CLI::Range(1, 1 << 20));
@@ -28,9 +47,9 @@ Experiment read_bench_experiment(Command& command, BenchSizes& s) {
   for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
   config::Document document = config::Document::load(s.words[0], overrides);
   Experiment e = read_experiment(document, command.log);
+  check_measurable(e.data);
   if (s.length == 0) s.length = e.data.max_length > 0 ? e.data.max_length : 128;
   if (s.batch == 0) s.batch = e.train.batch_size;
-  e.data.task = data::Task::classification;
   return e;
 }
 

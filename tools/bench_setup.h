@@ -21,7 +21,8 @@ struct BenchSizes {
 };
 void add_bench_sizes(CLI::App& verb, BenchSizes& sizes);
 
-// The config, read as the other verbs read it; a batch or length of 0 becomes the config's.
+// The config, read as the other verbs read it; a batch or length of 0 becomes the config's. Error(usage) where its
+// model is none of classes of tokens.
 Experiment read_bench_experiment(Command& command, BenchSizes& sizes);
 
 // Random tokens; every sample is of the same length, or of lengths uniform in [length/4, length].

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_timing.h"
 
-#include <algorithm>
 #include <fstream>
 #include <numeric>
+
+#include "tools/quantile.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -16,20 +17,10 @@ double status_mib(const std::string& key) {
   return 0;
 }
 
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
 struct Quartiles {
   double first, median, third;
 };
-Quartiles quartiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)};
-}
+Quartiles quartiles(const std::vector<double>& values) { return {quantile(values, 0.25), median(values), quantile(values, 0.75)}; }
 
 double tokens_per_s(const Timing& t) { return static_cast<double>(t.tokens) / t.seconds(); }
 

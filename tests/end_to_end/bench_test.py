@@ -51,7 +51,7 @@ def check_shape(profile):
     check(len({(r["op"], r["pass"]) for r in rows}) == len(rows), "an op and pass has two lines")
     check(abs(sum(r["ms"] for r in rows) - profile["sum_ms"]) < 1e-9 * profile["sum_ms"], "the sum is not the sum")
     check(abs(profile["sum_ms"] / profile["step_ms"] - profile["explained"]) < 1e-9, "the share is not the share")
-    check(0.7 <= profile["explained"] <= 1, f"the lines explain {profile['explained']} of the step")
+    check(0 < profile["explained"] <= 1, f"the lines explain {profile['explained']} of the step")
     check(profile["peak_gflops_per_s"] > 0 and profile["peak_gbytes_per_s"] > 0, "no peak")
     for r in rows:
         check(r["ms"] > 0 and r["calls"] > 0 and r["flops"] >= 0 and r["bytes"] >= 0, f"a line of nothing: {r}")
@@ -145,4 +145,11 @@ with Workplace() as workplace:
     text = workplace.call("bench", "predict", "local.yaml", *SIZES).stdout
     check(f"{2 * LAYERS} BatchNorm layers folded" in text and "tokens/s" in text, text)
 
-finish(150)
+    # What has no classes of tokens is not measured as if it had.
+    for key, overrides in (("data.task: tagging", ["data.task=tagging"]), ("data.task: regression", ["data.task=regression"]),
+                           ("data.features", ["data.features=[a, b]", "data.sequence=s"]), ("data.sequence", ["data.sequence=s"]),
+                           ("data.values", ["data.values=v", "data.path=none.jsonl"]), ("data.window", ["data.window.length=8"])):
+        for verb in ("step", "predict"):
+            workplace.refused(2, ["bench", verb, "full.yaml", *SIZES, *overrides], key, "random tokens of a classification")
+
+finish(500)
