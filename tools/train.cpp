@@ -11,6 +11,7 @@
 #include "framework/core/version.h"
 #include "framework/train/trainer.h"
 #include "tools/command.h"
+#include "tools/deadline.h"
 #include "tools/experiment.h"
 #include "tools/run_files.h"
 #include "tools/standard_output.h"
@@ -24,17 +25,6 @@ struct Options {
   bool overwrite = false;
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
-
-// The clock starts here, so that loading the data counts.
-std::optional<std::chrono::steady_clock::time_point> deadline_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  train::Duration d;
-  const auto wrong = train::parse_duration(text, d);
-  if (wrong || !d.seconds)
-    fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 2h", printable(text), wrong.value_or("is not a time"));
-  return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(*d.seconds));
-}
 
 train::ProgressStyle style_of(const std::string& word) {
   if (word == "bar") return train::ProgressStyle::bar;
@@ -129,7 +119,12 @@ void begin_files(Command& command, const Options& options, const config::Documen
   say_new_rate(command.log, *continued, experiment.train, trainer, dataset);
 }
 
-std::string joined(const std::vector<std::string>& lines) { return fmt::format("{}", fmt::join(lines, "\n")); }
+// One a line: those of the sittings before, then those of this one.
+std::string all_overrides(const Continued* continued, const std::vector<std::string>& now) {
+  std::string text = continued ? continued->checkpoint.texts.at("/config/overrides") : "";
+  for (const std::string& line : now) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
 
 // Everything from the data on: the same for a new run and an old one.
 ExitCode go(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
@@ -158,7 +153,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
                           .signals = signals,
                           .resolved_config = document.resolved(),
                           .user_config = continued ? continued->checkpoint.texts.at("/config/user_yaml") : document.user_text(),
-                          .overrides = (continued ? continued->checkpoint.texts.at("/config/overrides") + "\n" : "") + joined(overrides),
+                          .overrides = all_overrides(continued, overrides),
                           .config_sha256 = config_digest(document),
                           .deadline = options.deadline});
   if (continued) trainer.restore(continued->checkpoint, continued->file);
@@ -254,7 +249,7 @@ void add_train(CLI::App& app, Command& command) {
   sub->add_flag("--overwrite", options->overwrite, "Move an existing run aside to RUN.old-<time>");
   sub->callback([&command, options] {
     command.action = [&command, options] {
-      options->deadline = deadline_of(options->max_time);
+      options->deadline = deadline_of(options->max_time);  // the clock starts here, so that loading the data counts
       return options->resume.empty() ? start(command, *options) : resume(command, *options);
     };
   });

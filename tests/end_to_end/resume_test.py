@@ -3,8 +3,12 @@
 import os
 import re
 import shutil
+import subprocess
+import sys
 
-from support import Workplace, check, edit_checkpoint, finish, hash_of
+import h5py
+
+from support import ROOT, Workplace, check, edit_checkpoint, finish, hash_of
 
 STEPS = 12
 HARD = ["model.norm.type=batch_norm", "averaging.decay=0.9", "train.early_stopping.patience=50", "train.micro_batch_size=5", "checkpoint.every=1",
@@ -49,6 +53,19 @@ with Workplace() as work:
     check(work.metrics("plain")[-1]["step"] == 15, "a longer duration goes on")
     check("learning rate follows the new duration" in done.stderr and " instead of " in done.stderr, done.stderr)
 
+    # The overrides of all sittings, one a line; a sitting without any adds nothing.
+    work.train("overridden", "checkpoint.every=1", "log.every=2")
+    expected = ["checkpoint.every=1", "log.every=2"]
+    for step, words in ((4, []), (6, ["log.every=3"]), (8, [])):
+        work.copy_as_killed("overridden", step, f"overridden-{step}")
+        work.resume(f"overridden-{step}", *words)
+        expected += words
+        shutil.rmtree(work.file("overridden"))
+        os.rename(work.file(f"overridden-{step}"), work.file("overridden"))
+        with h5py.File(work.file("overridden", "checkpoints", f"step-{STEPS:08}.h5"), "r") as h5:
+            found = h5["config/overrides"][()].decode().split("\n")
+        check(found == expected, f"overrides after step {step}: {found}, {expected} expected")
+
     done = work.resume("hard", "train.duration=20", "optim.lr=0.1", "model.dim=32", code=4)
     check("optim.lr" in done.stderr and "model.dim" in done.stderr, done.stderr)
 
@@ -57,4 +74,10 @@ with Workplace() as work:
     check(sorted(os.listdir(work.file("older", "checkpoints", "superseded")))[0] == "step-00000008.h5", "newer checkpoints are moved aside")
     steps = [m["step"] for m in work.metrics("older") if m["split"] == "train"]
     check(steps == sorted(set(steps)), f"one value a step after going back: {steps}")
-finish(60)
+
+    # The program that compares: 0 the same, 1 different, 2 not comparable.
+    script = os.path.join(ROOT, "tools", "checks", "same_run.py")
+    for words, code in ((["plain", "plain"], 0), (["plain", "changed"], 1), (["plain", "missing"], 2), (["plain"], 2), ([], 2)):
+        done = subprocess.run([sys.executable, script, *words], cwd=work.path, capture_output=True, text=True, check=False)
+        check(done.returncode == code and bool(done.stdout) == (code != 2), f"same_run.py {words}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+finish(92)

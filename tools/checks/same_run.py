@@ -68,7 +68,8 @@ def difference(a, b):
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        sys.exit(__doc__)
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     try:
         found = difference(sys.argv[1], sys.argv[2])
     except OSError as error:
