@@ -8,7 +8,6 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/core/suggest.h"
-#include "models/attention/variant.h"
 
 namespace tapeformer::tools {
 
@@ -25,6 +24,13 @@ std::vector<std::string> attention_names(const char* option, const std::vector<s
     if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
   }
   return out;
+}
+
+std::set<std::string> used_variants(const models::AttentionLayers& attention) {
+  std::set<std::string> names;
+  for (const auto& layer : attention.layers)
+    for (const models::HeadGroup& group : layer) names.emplace(group.variant->name);
+  return names;
 }
 
 }  // namespace tapeformer::tools

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/io/lock_file.h"
-#include "framework/train/duration.h"
 #include "framework/train/run_directory.h"
 #include "tools/attention_names.h"
 #include "tools/command.h"
+#include "tools/deadline.h"
 #include "tools/standard_output.h"
 
 namespace tapeformer::tools {
@@ -34,22 +34,29 @@ using Clock = std::chrono::steady_clock;
 
 data::Part part_of(const std::string& split) { return split == "valid" ? data::Part::valid : data::Part::test; }
 
-std::optional<Clock::time_point> deadline_of(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  train::Duration d;
-  const auto wrong = train::parse_duration(text, d);
-  if (wrong || !d.seconds) fail(ExitCode::usage, "--max-time {}: {}; write 90s, 30m or 8h", text, wrong.value_or("is not a time"));
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*d.seconds));
+// What a call left that was killed while it saved the table.
+bool is_leftover(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.starts_with("compare.json.tmp-") || name.starts_with("compare.csv.tmp-");
+}
+
+void remove_leftovers(const fs::path& directory) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(directory))
+    if (is_leftover(entry.path())) found.push_back(entry.path());
+  std::error_code ignored;
+  for (const fs::path& file : found) fs::remove(file, ignored);
 }
 
 // A directory that something else fills is refused; one of an earlier call must be about the same data and part.
-void check_directory(const Comparison& c, const fs::path& directory) {
+void check_directory(const Comparison& c) {
+  const fs::path& directory = c.directory;
   if (fs::exists(directory) && !fs::is_directory(directory))
     fail(ExitCode::resource, "{}: is a file; name a directory", directory.string());
   std::ifstream in(directory / "compare.json");
   if (!in) {
     for (const auto& entry : fs::exists(directory) ? fs::directory_iterator(directory) : fs::directory_iterator())
-      if (entry.path().filename() != "LOCK")
+      if (entry.path().filename() != "LOCK" && !is_leftover(entry.path()))
         fail(ExitCode::resource, "{}: is not empty and no earlier `compare` made it; name another directory", directory.string());
     return;
   }
@@ -61,6 +68,13 @@ void check_directory(const Comparison& c, const fs::path& directory) {
   if (before.value("data_fingerprint", "") != c.fingerprint)
     fail(ExitCode::data, "{}: the data is not what these runs were started with; bring the old files back, or compare in another directory",
          directory.string());
+}
+
+// What the run is called, where that is a name for a directory; else the config's.
+fs::path directory_for(const Experiment& experiment, const fs::path& config) {
+  const std::string& name = experiment.train.name;
+  const bool usable = !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
+  return fs::path("runs") / "compare" / (usable ? fs::path(name) : config.stem());
 }
 
 // Everything that can be known before training.
@@ -75,10 +89,11 @@ Comparison plan(Command& command, const Options& o) {
   config::Document document = config::Document::load(c.config, c.overrides);
   Log silent(LogLevel::off);
   const Experiment experiment = read_experiment(document, silent);  // a fault that no variant mends is the whole report
+  c.directory = o.output.empty() ? directory_for(experiment, c.config) : fs::path(o.output);
   c.variants = plan_variants(c.config, c.overrides, names, command.log);
   for (VariantResult& v : c.variants)
     for (const uint64_t seed : c.seeds)
-      v.runs.push_back({.seed = seed, .directory = fs::path(o.output) / v.variant / fmt::format("seed-{}", seed)});
+      v.runs.push_back({.seed = seed, .directory = c.directory / v.variant / fmt::format("seed-{}", seed)});
   refuse_changed_runs(c);
   const auto dataset = datasets::open_dataset(experiment.data, {.parts = {data::Part::train, part_of(o.split)}});
   if (dataset->size(part_of(o.split)) == 0) fail(ExitCode::data, "the {} part has no samples; name another with --split", o.split);
@@ -94,9 +109,9 @@ Comparison plan(Command& command, const Options& o) {
   return c;
 }
 
-void save(const Comparison& c, const fs::path& directory) {
-  train::write_whole(directory / "compare.json", table_json(c));
-  train::write_whole(directory / "compare.csv", table_csv(c));
+void save(const Comparison& c) {
+  train::write_whole(c.directory / "compare.json", table_json(c));
+  train::write_whole(c.directory / "compare.csv", table_csv(c));
 }
 
 // It saved and left because it was told to.
@@ -106,7 +121,7 @@ bool stopped(int code) {
 }
 
 // Seed by seed, so that a table of all variants is there early. The code of what ended it before all was tried, or 0.
-int do_all(Command& command, Comparison& c, const fs::path& directory, std::optional<Clock::time_point> deadline) {
+int do_all(Command& command, Comparison& c, std::optional<Clock::time_point> deadline) {
   ChildRunner children;
   const std::string level = command.log.level() <= LogLevel::debug ? "info" : command.log.level() >= LogLevel::error ? "error" : "warn";
   const std::vector<std::string> flags{"--log-level", level, "--progress", command.progress};
@@ -125,8 +140,8 @@ int do_all(Command& command, Comparison& c, const fs::path& directory, std::opti
       do_run(children, c, flags, v, run, left);
       const int signal = children.stop_signal();
       if (signal != 0 || stopped(run.exit_code)) run.failure.clear();  // it is not done, but nothing went wrong
-      save(c, directory);
-      if (run.done) command.log.info("{}, seed {}: {} {}", v.variant, run.seed, c.metric, run.value(c.metric).value_or(NAN));
+      save(c);
+      if (run.done) command.log.info("{}, seed {}: {} {}", v.variant, run.seed, c.metric, value_in(run.metrics, c.metric).value_or(NAN));
       if (signal != 0) return 128 + signal;
       if (stopped(run.exit_code)) return run.exit_code;
       if (!run.failure.empty()) command.log.warn("{}, seed {}: {}", v.variant, run.seed, run.failure);
@@ -135,30 +150,30 @@ int do_all(Command& command, Comparison& c, const fs::path& directory, std::opti
   return 0;
 }
 
-// Of a comparison that came to its end: a run that failed, else a variant that could not run, else done.
+// Of a comparison that came to its end: a run that failed, else done. A variant that cannot run is a row of the table.
 ExitCode outcome(const Comparison& c) {
   for (const VariantResult& v : c.variants)
     for (const RunResult& run : v.runs)
       if (!run.failure.empty()) return run.exit_code < 128 ? static_cast<ExitCode>(run.exit_code) : ExitCode::resource;
-  const auto refused = [](const VariantResult& v) { return !v.refusal.empty(); };
-  return std::any_of(c.variants.begin(), c.variants.end(), refused) ? ExitCode::usage : ExitCode::done;
+  return ExitCode::done;
 }
 
 ExitCode compare(Command& command, const Options& o) {
   const auto deadline = deadline_of(o.max_time);
   Comparison c = plan(command, o);
-  check_directory(c, o.output);
+  check_directory(c);
   std::vector<std::string> reasons;
   for (const VariantResult& v : c.variants)
     if (!v.refusal.empty()) reasons.push_back(fmt::format("{}: {}", v.variant, v.refusal));
   if (reasons.size() == c.variants.size()) fail(ExitCode::usage, "no variant can run with this config:\n  {}", fmt::join(reasons, "\n  "));
   for (const std::string& reason : reasons) command.log.warn("{}", reason);
-  fs::create_directories(o.output);
-  const io::LockFile lock(fs::path(o.output) / "LOCK", "tapeformer compare");
+  fs::create_directories(c.directory);
+  const io::LockFile lock(c.directory / "LOCK", "tapeformer compare");
+  remove_leftovers(c.directory);
   for (VariantResult& v : c.variants)
     for (RunResult& run : v.runs) read_result(c, run);
-  save(c, o.output);
-  if (const int code = do_all(command, c, o.output, deadline)) {
+  save(c);
+  if (const int code = do_all(command, c, deadline)) {
     command.log.info("stopped; the same command goes on");
     return static_cast<ExitCode>(code);
   }
@@ -172,10 +187,11 @@ ExitCode compare(Command& command, const Options& o) {
 void add_compare(CLI::App& app, Command& command) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("compare", "Train a config with each attention variant and seed; one table");
-  sub->add_option("words", o->words, "CONFIG, then overrides key.path=value")->required();
+  sub->add_option("CONFIG", o->words, "A config file, then overrides key.path=value")->required();
   sub->add_option("--attention", o->attention, "all, or a list: full,local,linear")->delimiter(',')->allow_extra_args(false);
   sub->add_option("--seeds", o->seeds, "Of the runs: 1,2,3")->delimiter(',')->allow_extra_args(false);
-  sub->add_option("-o,--output", o->output, "Directory of the runs and the table; a second call goes on there")->required();
+  sub->add_option("-o,--output", o->output,
+                  "Directory of the runs and the table, runs/compare/<run.name> unless given; a second call goes on there");
   sub->add_option("--split", o->split, "The part that is scored: test or valid")->check(CLI::IsMember({"test", "valid"}));
   sub->add_option("--metric", o->metric, "The score; accuracy unless given, rmse for regression");
   sub->add_option("--max-time", o->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 8h");

@@ -27,8 +27,9 @@ struct RunResult {
   int64_t step = -1;                   // of the evaluated checkpoint
   std::optional<double> tokens_per_s;  // the median over the log lines of training
   std::optional<double> peak_bytes;    // the most that the tensors of training took at a time
-  std::optional<double> value(const std::string& metric) const;
 };
+// The metric of this name, where there is one and it has a value.
+std::optional<double> value_in(const std::vector<train::Metric>& metrics, const std::string& name);
 
 struct VariantResult {
   std::string variant;
@@ -53,6 +54,7 @@ struct Comparison {
   std::vector<uint64_t> seeds;
   Baseline baseline;
   std::vector<VariantResult> variants;
+  std::filesystem::path directory;  // of the runs and of the table
 };
 
 // Reads a config for each variant: NAME.yaml beside CONFIG where its base is CONFIG, else CONFIG with the variant's name as type. What it

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "framework/kernels/cross_entropy.h"
 #include "framework/nn/model.h"
-#include "models/attention/variant.h"
+#include "tools/attention_names.h"
 #include "tools/compare.h"
 
 namespace tapeformer::tools {
@@ -94,18 +93,12 @@ double share_of_pairs(const nn::Model& model, const data::Dataset& dataset, data
   return weight > 0 ? sum / weight : 1;
 }
 
-// The file has a line `base: NAME` that names the config in its own folder.
+// A file that is no config is taken for one: its fault is then the variant's refusal, and not passed over.
 bool builds_upon(const std::filesystem::path& own, const std::filesystem::path& config) {
-  constexpr const char* around = " \t\r\"'";
-  std::ifstream in(own);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("base:")) continue;
-    const std::string value = line.substr(5, line.find('#') == std::string::npos ? std::string::npos : line.find('#') - 5);
-    const size_t first = value.find_first_not_of(around), last = value.find_last_not_of(around);
-    if (first == std::string::npos) return false;
-    return std::filesystem::path(value.substr(first, last - first + 1)).lexically_normal() == config.filename();
-  }
-  return false;
+  std::error_code ignored;
+  if (!std::filesystem::exists(own, ignored)) return false;
+  const auto base = config::base_of(own);
+  return !base || std::filesystem::equivalent(*base, config, ignored);
 }
 
 Experiment read_variant(VariantResult& v, Log& log) {
@@ -113,13 +106,6 @@ Experiment read_variant(VariantResult& v, Log& log) {
   Experiment experiment = read_experiment(document, log);
   v.settings = without_seed(document.values());
   return experiment;
-}
-
-std::set<std::string> used_by(const models::ModelSettings& model) {
-  std::set<std::string> names;
-  for (const auto& layer : model.attention.layers)
-    for (const models::HeadGroup& group : layer) names.emplace(group.variant->name);
-  return names;
 }
 
 // Only the attention may differ, and what the run is called.
@@ -162,7 +148,7 @@ std::vector<VariantResult> plan_variants(const std::string& config, const std::v
     }
     try {
       Log silent(LogLevel::off);
-      v.used = used_by(read_variant(v, out.empty() ? log : silent).model);  // a config's warnings once
+      v.used = used_variants(read_variant(v, out.empty() ? log : silent).model.attention);  // a config's warnings once
       if (!v.used.contains(name)) fail(ExitCode::usage, "{}: does not use '{}'", v.config, name);
     } catch (const Error& e) {
       if (e.code() != ExitCode::usage) throw;

@@ -7,6 +7,7 @@
 
 #include "framework/train/run_directory.h"
 #include "tools/compare.h"
+#include "tools/quantile.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -25,13 +26,6 @@ std::optional<Json> read_json(const std::filesystem::path& file) {
   return json.is_discarded() ? std::nullopt : std::optional(std::move(json));
 }
 
-std::optional<double> median(std::vector<double> values) {
-  if (values.empty()) return std::nullopt;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 // Speed and memory from the lines that training logged.
 void read_log(RunResult& run) {
   std::vector<double> rates;
@@ -42,7 +36,7 @@ void read_log(RunResult& run) {
     rates.push_back(json.at("tokens_per_s").get<double>());
     run.peak_bytes = std::max(run.peak_bytes.value_or(0), json.at("peak_bytes").get<double>());
   }
-  run.tokens_per_s = median(std::move(rates));
+  if (!rates.empty()) run.tokens_per_s = median(std::move(rates));
 }
 
 // Whatever `eval --json` names after `tokens` is a metric, up to the confusion of classes.
@@ -83,9 +77,9 @@ std::string failure_of(const RunResult& run, const ChildResult& child) {
 
 }  // namespace
 
-std::optional<double> RunResult::value(const std::string& metric) const {
+std::optional<double> value_in(const std::vector<train::Metric>& metrics, const std::string& name) {
   for (const train::Metric& m : metrics)
-    if (m.name == metric) return m.value;
+    if (m.name == name) return m.value;
   return std::nullopt;
 }
 

@@ -13,12 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::optional<double> value_in(const std::vector<train::Metric>& metrics, const std::string& name) {
-  for (const train::Metric& m : metrics)
-    if (m.name == name) return m.value;
-  return std::nullopt;
-}
-
 // One row: over the seeds that are done.
 struct Row {
   std::string status, reason;
@@ -50,7 +44,7 @@ Row row_of(const Comparison& c, const VariantResult& v) {
     if (!run.failure.empty()) row.reason = fmt::format("seed {}: {}", run.seed, run.failure);
     if (!run.done) continue;
     ++row.seeds;
-    if (const auto score = run.value(c.metric)) scores.push_back(*score);
+    if (const auto score = value_in(run.metrics, c.metric)) scores.push_back(*score);
     if (run.tokens_per_s) rates.push_back(*run.tokens_per_s);
     if (run.peak_bytes) row.peak_bytes = std::max(row.peak_bytes.value_or(0), *run.peak_bytes);
   }
@@ -124,7 +118,7 @@ std::string table_csv(const Comparison& c) {
     out += fmt::format("{},{},{},{},{},{},{},{},", v.variant, r.status, exact(r.mean), exact(r.error), r.seeds, exact(r.margin),
                        exact(r.tokens_per_s), exact(r.peak_bytes));
     out += v.refusal.empty() ? fmt::format("{},{}", v.parameters, exact(v.pairs)) : ",";
-    for (const RunResult& run : v.runs) out += "," + (run.done ? exact(run.value(c.metric)) : "");
+    for (const RunResult& run : v.runs) out += "," + (run.done ? exact(value_in(run.metrics, c.metric)) : "");
     out += "," + io::csv_field(r.reason) + "\n";
   }
   return out + fmt::format("{},baseline,{},,,,,,,{},\n", io::csv_field("always " + c.baseline.answer),

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "tools/attention_names.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
 #include "tools/standard_output.h"
@@ -29,15 +30,9 @@ ExitCode check(Command& command, const Options& options) {
   return print_result(printable(options.words[0]) + ": no faults\n");
 }
 
-bool is_used(const models::AttentionVariant& variant, const models::AttentionLayers& attention) {
-  for (const auto& layer : attention.layers)
-    for (const models::HeadGroup& group : layer)
-      if (group.variant == &variant) return true;
-  return false;
-}
-
 // Marks the sections of attention variants that no layer uses: their lines stand below "model:" and "attention:".
 std::string with_unused_marked(const std::string& resolved, const models::ModelSettings& model) {
+  const std::set<std::string> used = used_variants(model.attention);
   std::string text, path[2];
   for (size_t at = 0; at < resolved.size();) {
     const size_t end = std::min(resolved.find('\n', at), resolved.size());
@@ -49,7 +44,7 @@ std::string with_unused_marked(const std::string& resolved, const models::ModelS
     if (indent == 0) path[1].clear();
     if (indent == 4 && path[0] == "model" && path[1] == "attention") {
       for (const auto& variant : models::attention_variants())
-        if (key == variant.name && !is_used(variant, model.attention)) line += " (unused: no layer has this type)";
+        if (key == variant.name && !used.contains(key)) line += " (unused: no layer has this type)";
     }
     text += line + "\n";
   }

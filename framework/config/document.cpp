@@ -3,6 +3,7 @@
 #include "framework/config/document.h"
 
 #include "framework/config/merge.h"
+#include "framework/config/parse.h"
 #include "framework/config/state.h"
 
 namespace tapeformer::config {
@@ -56,5 +57,16 @@ std::vector<std::string> Document::finish() {
 
 bool Document::faulty() const { return state_->report.faulty(); }
 const std::string& Document::user_text() const { return state_->user_text; }
+
+std::optional<std::filesystem::path> base_of(const std::filesystem::path& file) {
+  std::string bytes, why;
+  if (!read_bytes(file, bytes, why)) return {};
+  Report report;
+  const auto root = parse(std::make_shared<const Source>(Source{file.string(), normalised(bytes), file.parent_path()}), report);
+  if (!root || root->kind != Node::Kind::map) return {};
+  const Entry* base = root->find("base");
+  if (!base) return std::filesystem::path();
+  return base_path(base->value, file.parent_path());
+}
 
 }  // namespace tapeformer::config

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,9 @@ class Document {
   explicit Document(std::shared_ptr<DocumentState> state) : state_(std::move(state)) {}
   std::shared_ptr<DocumentState> state_;
 };
+
+// The file that this one's own `base:` names, which need not be there; an empty path without a base. Nothing where the file cannot be read
+// as a config.
+std::optional<std::filesystem::path> base_of(const std::filesystem::path& file);
 
 }  // namespace tapeformer::config

@@ -32,6 +32,11 @@ void lay_over(Node& under, Node over) {
   under.place = over.place;
 }
 
+std::optional<std::filesystem::path> base_path(const Node& value, const std::filesystem::path& dir) {
+  if (value.kind != Node::Kind::scalar || value.text.empty()) return {};
+  return (dir / value.text).lexically_normal();
+}
+
 std::optional<Node> BaseLoader::load(std::string_view bytes, const std::string& name, const std::filesystem::path& dir) {
   const auto source = std::make_shared<const Source>(Source{name, normalised(bytes), dir, next_order_++});
   std::optional<Node> root = parse(source, report_);
@@ -79,13 +84,13 @@ std::optional<Node> BaseLoader::load_file(const std::filesystem::path& file, con
 }
 
 std::optional<Node> BaseLoader::load_base(const Entry& entry, const std::filesystem::path& dir) {
-  const Node& name = entry.value;
-  if (name.kind != Node::Kind::scalar || name.text.empty()) {
-    report_.error(name.place, "'base' must be the path of one config file, found " + found(name));
+  const auto file = base_path(entry.value, dir);
+  if (!file) {
+    report_.error(entry.value.place, "'base' must be the path of one config file, found " + found(entry.value));
     return {};
   }
   std::string bytes;
-  return load_file((dir / name.text).lexically_normal(), &name.place, bytes);
+  return load_file(*file, &entry.value.place, bytes);
 }
 
 }  // namespace tapeformer::config

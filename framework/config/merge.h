@@ -16,6 +16,9 @@ constexpr int base_limit = 4;  // bases of bases
 // Lays `over` on `under`: maps merge key by key, all else replaces and remembers what it replaced.
 void lay_over(Node& under, Node over);
 
+// The path that the value of `base:` names in a file of the folder `dir`; nothing where it is none.
+std::optional<std::filesystem::path> base_path(const Node& value, const std::filesystem::path& dir);
+
 // The tree of a file's text over its bases; nothing, with faults in the report, when one of them can't be read.
 class BaseLoader {
  public:

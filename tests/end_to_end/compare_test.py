@@ -66,6 +66,21 @@ def wait_for_the_middle(work, process, out):
     return None
 
 
+def stopped_in_the_middle(work):
+    """SIGINT to the parent while a run is at work; larger models until it is slow enough to be met there."""
+    for size in (64, 128, 256):
+        out = f"stopped-{size}"
+        process = work.start(*words(out, size=size))
+        run = wait_for_the_middle(work, process, out)
+        if run:
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGCONT)
+        _, messages = process.communicate(timeout=60)
+        if run and process.returncode != 0:  # 0: all was over when the signal came
+            return size, out, process.returncode, messages
+    check(False, "no comparison was met in its middle by SIGINT")
+
+
 def killed_in_the_middle(work):
     """Parent and child killed by SIGKILL while a run is at work; larger models until it is slow enough to be met there."""
     for size in (64, 128, 256):
@@ -144,16 +159,13 @@ with Workplace() as work:
     check(all(modified(work, r) == before[r] for r in before), "a third call did something")
 
     # Ctrl-C: saved, and the same command goes on.
-    process = work.start(*words("stopped", size=size))
-    run = wait_for_the_middle(work, process, "stopped")
-    if run:  # else it was over already
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGCONT)
-        _, messages = process.communicate(timeout=60)
-        check(process.returncode == 130, f"exit {process.returncode}: {messages}")
-        check("the same command goes on" in messages, messages)
-        ok(work, *words("stopped", size=size))
-        check(scores(work, "stopped") == scores(work, "straight"), "other scores after SIGINT")
+    stopped_size, stopped, code, messages = stopped_in_the_middle(work)
+    check(code == 130, f"exit {code}: {messages}")
+    check("the same command goes on" in messages, messages)
+    ok(work, *words(stopped, size=stopped_size))
+    whole = "straight" if stopped_size == size else "straight-again"
+    ok(work, *words(whole, size=stopped_size))
+    check(scores(work, stopped) == scores(work, whole), "other scores after SIGINT")
 
     # Another config: every difference is named, nothing is touched; what only concerns another variant is none.
     done = ok(work, *words("straight", "optim.lr=0.5", "model.attention.local.left=1", size=size), code=4)
@@ -163,9 +175,9 @@ with Workplace() as work:
     only = [w if w != ",".join(VARIANTS) else "linear" for w in words("straight", "model.attention.local.left=1", "log.every=7", size=size)]
     ok(work, *only)
 
-    # A variant that cannot run is named with its reason, and the exit code says so.
+    # A variant that cannot run is a row with its reason; the others are what was asked for.
     few = ["compare", "config.yaml", "--attention", "linear,full", "--seeds", "3", "-o"]
-    done = ok(work, *few, "refused", "model.attention.dropout=0.1", "train.duration=2", code=2)
+    done = ok(work, *few, "refused", "model.attention.dropout=0.1", "train.duration=2")
     row = next(line for line in done.stdout.splitlines() if line.startswith("linear"))
     check("model.attention.dropout" in row and "model.attention.type" in row, row)
     check(any(line.startswith("full ") and "1/1" in line for line in done.stdout.splitlines()), done.stdout)
@@ -184,11 +196,24 @@ with Workplace() as work:
     work.write("local.yaml", "base: config.yaml\nmodel: {attention: {type: local}}\noptim: {lr: 0.1}\n")
     work.refused(2, [*own, "run"], "local.yaml: 'optim.lr' is 0.1, in config.yaml it is 0.003", "only the attention may differ")
     work.write("local.yaml", "base: config.yaml\nmodel: {attention: {type: full}}\n")
-    done = ok(work, *own, "other", "train.duration=2", code=2)
+    done = ok(work, *own, "other", "train.duration=2")
     check("local.yaml: does not use 'local'" in done.stdout, done.stdout)
     work.write("local.yaml", "base: other.yaml\nmodel: {attention: {type: full}}\n")  # no file of this comparison
     ok(work, *own, "third", "train.duration=2")
+    # Whatever YAML makes of its `base` is its base, and what is no YAML is not passed over.
+    work.write("local.yaml", "{model: {attention: {type: full}}, 'base': ./config.yaml}\n")
+    check("local.yaml: does not use 'local'" in ok(work, *own, "fourth", "train.duration=2").stdout, "another base")
+    work.write("local.yaml", "base: config.yaml\nmodel: {attention: {type: local}\n")
+    done = ok(work, *own, "fifth", "train.duration=2")
+    check(re.search(r"^local .*refused: ", done.stdout, re.M), done.stdout)
     os.remove(work.file("local.yaml"))
+
+    # Without -o under the run's name; a second call goes on there.
+    for _ in range(2):
+        ok(work, "compare", "config.yaml", "--attention", "full", "--seeds", "3", "train.duration=2")
+        check(sorted(os.listdir(work.file("runs", "compare"))) == ["tiny"] and work.metrics("runs/compare/tiny/full/seed-3")[-1]["step"] == 2, "runs/compare/tiny")
+    ok(work, "compare", "config.yaml", "--attention", "full", "--seeds", "3", "train.duration=2", "run.name=../up")
+    check(sorted(os.listdir(work.file("runs", "compare"))) == ["config", "tiny"], "a name that is no directory's")
 
     # Bad input: nothing on stdout, nothing left behind.
     good = ["compare", "config.yaml", "-o", "run"]
@@ -198,7 +223,6 @@ with Workplace() as work:
     work.refused(2, [*good, "--metric", "acuracy"], "--metric acuracy")
     work.refused(2, [*good, "model.dims=3"], "unknown key 'dims'")
     work.refused(2, [*good, "--attention", "linear", "model.attention.dropout=0.5"], "no variant can run", "model.attention.dropout")
-    work.refused(2, ["compare", "config.yaml"], "--output")
     work.refused(2, ["compare", "missing.yaml", "-o", "run"], "missing.yaml")
     work.refused(3, [*good, "data.test.path=missing.tsv"], "missing.tsv")
     work.refused(2, [*good, "--max-time", "soon"], "--max-time soon")
@@ -206,7 +230,13 @@ with Workplace() as work:
     work.write("strange/mine.txt", "mine")
     done = ok(work, "compare", "config.yaml", "-o", "strange", code=6)
     check("not empty" in done.stderr and os.listdir(work.file("strange")) == ["mine.txt"], done.stderr)
+    # What a call killed inside its first save leaves is its own.
+    os.mkdir(work.file("leftover"))
+    for name in ("LOCK", "compare.json.tmp-0123abcd", "compare.csv.tmp-89abcdef"):
+        work.write(f"leftover/{name}", '{"config": "conf')
+    ok(work, *few, "leftover", "train.duration=2")
+    check(not [f for f in os.listdir(work.file("leftover")) if ".tmp-" in f], f"left: {os.listdir(work.file('leftover'))}")
     with open(work.file("train.tsv"), "a", encoding="utf-8") as out:
         out.write("[MAX 1 2 ]\t2\n")
     check("the data is not what" in ok(work, *words("straight", size=size), code=3).stderr, "other data")
-finish(60)
+finish(115)

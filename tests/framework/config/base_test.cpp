@@ -83,3 +83,20 @@ TEST_CASE("bases that lead around are refused", "[quick]") {
   CHECK(contains(report_of_file(a), "is a base of itself"));
   CHECK(contains(report_of_file(d.write("self.yaml", "base: self.yaml\n")), "self.yaml:1:7: error"));
 }
+
+TEST_CASE("the base of a file is told without reading it", "[quick]") {
+  const TemporaryDirectory d("base of");
+  const std::string common = (d.path() / "common.yaml").string();
+  const auto base_in = [&](const char* text) {
+    const auto base = base_of(d.write("run.yaml", text));
+    return base ? base->string() : "no config";
+  };
+  for (const char* text : {"base: common.yaml\n", "model: {dim: 2}\nbase: ./sub/../common.yaml  # of all\n", "\"base\": 'common.yaml'\n",
+                           "{model: {dim: 2}, base: common.yaml}\n", "base:\n  common.yaml\n"})
+    CHECK(base_in(text) == common);
+  CHECK(base_in("base: /a/b.yaml\n") == "/a/b.yaml");
+  for (const char* text : {"model: {base: common.yaml}\n", "model:\n  note: |\n    base: common.yaml\n"}) CHECK(base_in(text).empty());
+  for (const char* text : {"base: [common.yaml]\n", "base:\n", "a list\n", "base: common.yaml\nmodel: {\n", ""})
+    CHECK(base_in(text) == "no config");
+  CHECK_FALSE(base_of(d.path() / "missing.yaml").has_value());
+}
