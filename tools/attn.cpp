@@ -154,9 +154,9 @@ ExitCode attn(Command& command, const Options& o) {
 void add_attn(CLI::App& app, Command& command) {
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand("attn", "Pictures of a model's attention for one sequence");
-  sub->add_option("model", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model")
+  sub->add_option("MODEL", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model")
       ->required();
-  sub->add_option("words", o->input.words, "FILE with samples, as predict reads it; with a CONFIG overrides key.path=value");
+  sub->add_option("FILE", o->input.words, "FILE with samples, as predict reads it; with a CONFIG overrides key.path=value");
   sub->add_option("-o,--output", o->prefix, "PREFIX.h5 and PREFIX.png (or PREFIX-layer0-head0.png, ...) are written")->required();
   auto* text = sub->add_option_function<std::string>(
       "--text",

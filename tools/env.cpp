@@ -10,14 +10,20 @@
 #include "tools/versions.h"
 
 namespace tapeformer::tools {
+namespace {
+
+// What this program and its libraries read, and no other.
+constexpr const char* read_variables[] = {
+    "COLUMNS", "TERM", "SOURCE_DATE_EPOCH", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING"};
+
+}  // namespace
 
 void add_env(CLI::App& app, Command& command) {
   app.add_subcommand("env", "Print versions, instruction sets and the environment variables that matter")->callback([&command] {
     command.action = [] {
       std::string text =
           fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
-      for (const char* name : {"TAPEFORMER_THREADS", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_VERBOSE", "HDF5_USE_FILE_LOCKING",
-                               "NO_COLOR", "COLUMNS"})
+      for (const char* name : read_variables)
         if (const char* value = std::getenv(name)) text += fmt::format("{}={}\n", name, printable(value));
       return print_result(text);
     };

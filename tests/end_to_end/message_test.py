@@ -99,7 +99,8 @@ def corrupt_files(work):
 
 def help_texts(work):
     verbs = {"train": "CONFIG", "eval": "RUN", "predict": "RUN", "inspect": "FILE", "config check": "CONFIG", "config show": "CONFIG", "config explain": "KEY",
-             "data make": "GENERATOR", "data convert": "CONFIG", "data inspect": "FILE", "data stats": "CONFIG", "model summary": "CONFIG"}
+             "data make": "GENERATOR", "compare": "CONFIG", "bench step": "CONFIG",
+             "bench predict": "CONFIG", "bench attention": "OVERRIDES", "attn": "MODEL", "data convert": "CONFIG", "data inspect": "FILE", "data stats": "CONFIG", "model summary": "CONFIG"}
     for verb, name in verbs.items():
         done = work.call(*verb.split(), "--help")
         check(done.returncode == 0 and re.search(rf"^Usage: .*\b{name}\b", done.stdout, re.M), f"{verb}: {done.stdout[:200]}")
@@ -115,6 +116,15 @@ def help_texts(work):
         check(done.returncode in (2, 3) and "did you mean" not in done.stderr, f"{words}: {done.stderr}")
     done = work.call("trian")
     check("did you mean 'train'?" in done.stderr, done.stderr)
+
+
+def variables(work):
+    # Only what is read is named: who set another finds out that it does nothing.
+    values = {"COLUMNS": "77", "TERM": "dumb", "SOURCE_DATE_EPOCH": "5", "ONEDNN_MAX_CPU_ISA": "DEFAULT", "ONEDNN_VERBOSE": "0", "HDF5_USE_FILE_LOCKING": "TRUE"}
+    others = {"TAPEFORMER_THREADS": "3", "TAPEFORMER_DEVICE": "cpu", "OMP_NUM_THREADS": "3", "NO_COLOR": "1", "TMPDIR": "/tmp", "HOME": "/home/someone"}
+    done = work.call("env", env={**values, **others})
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    check(done.returncode == 0 and found == values, f"{found} instead of {values}")
 
 
 def short_lines(work):
@@ -133,6 +143,6 @@ def short_lines(work):
 
 with Workplace() as work:
     work.train("trained")
-    for part in (control_characters, told_apart, corrupt_files, help_texts, short_lines):
+    for part in (control_characters, told_apart, corrupt_files, help_texts, variables, short_lines):
         part(work)
-finish(150)
+finish(166)
