@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/listops.h"
 
-#include <fcntl.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/core/random.h"
-#include "framework/io/file_system.h"
+#include "framework/io/durable_file.h"
 
 namespace tapeformer::datasets {
 namespace {
@@ -163,18 +162,10 @@ void each_tree(const ListopsSettings& settings, const std::function<void(const s
   }
 }
 
-// A file that gets its name when it is complete; removed when it never is.
+// Writes one part in large pieces.
 class PartFile {
  public:
-  explicit PartFile(const std::filesystem::path& path)
-      : path_(path),
-        aside_(path.string() + ".tmp"),
-        file_(io::file_system(), aside_, O_WRONLY | O_CREAT | O_TRUNC, 0666, ExitCode::resource) {
-    buffer_ = "Source\tTarget\n";
-  }
-  ~PartFile() {
-    if (!named_) io::file_system().unlink(aside_.c_str());
-  }
+  explicit PartFile(const std::filesystem::path& path) : file_(path) {}
   void line(const std::vector<uint8_t>& tokens, int value) {
     buffer_ += text_of(tokens);
     buffer_ += '\t';
@@ -182,26 +173,15 @@ class PartFile {
     buffer_ += '\n';
     if (buffer_.size() >= size_t{1} << 20) flush();
   }
-  void complete() {
-    flush();
-    file_.sync();
-    file_.close();
-  }
-  void name() {
-    if (io::file_system().rename(aside_.c_str(), path_.c_str()) != 0)
-      fail(ExitCode::resource, "cannot rename {} to {}", printable(aside_.string()), printable(path_.string()));
-    named_ = true;
-  }
-
- private:
   void flush() {
     file_.write(buffer_);
     buffer_.clear();
   }
-  std::filesystem::path path_, aside_;
-  io::OpenFile file_;
-  std::string buffer_;
-  bool named_ = false;
+  void publish() { file_.publish(); }
+
+ private:
+  io::ReplacementFile file_;
+  std::string buffer_ = "Source\tTarget\n";
 };
 
 }  // namespace
@@ -255,8 +235,8 @@ void make_listops(const ListopsSettings& settings, const std::filesystem::path& 
     part.line(tokens, value);
     ++count;
   });
-  for (PartFile* part : {&train, &valid, &test}) part->complete();
-  for (PartFile* part : {&train, &valid, &test}) part->name();
+  for (PartFile* part : {&train, &valid, &test}) part->flush();
+  for (PartFile* part : {&train, &valid, &test}) part->publish();
 }
 
 }  // namespace tapeformer::datasets

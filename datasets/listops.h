@@ -35,8 +35,8 @@ struct ListopsSample {
 // As many distinct trees as the three parts need together, in the order train, valid, test. Error(usage) when the settings allow too few.
 std::vector<ListopsSample> generate_listops(const ListopsSettings&);
 
-// Writes train.tsv, valid.tsv and test.tsv with the columns Source and Target into the directory, which is made if need be; each is written
-// aside and renamed when all three are complete.
+// Writes train.tsv, valid.tsv and test.tsv with the columns Source and Target into the directory, which is made if need be. They are
+// written aside, and get their names when all three are complete.
 void make_listops(const ListopsSettings&, const std::filesystem::path& directory);
 
 }  // namespace tapeformer::datasets

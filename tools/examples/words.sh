@@ -3,18 +3,7 @@
 # Real data from Debian's packages: which of ten languages is a word from? Installs the word lists, makes data/words, trains, evaluates, predicts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tools/setup.sh
-lists="wamerican wngerman wfrench witalian wspanish wdutch wswedish wpolish wportuguese wdanish"
-missing=""
-for p in $lists python3; do dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q '^install ok installed$' || missing="$missing $p"; done
-if [ -n "$missing" ]; then
-  echo "installing:$missing"
-  sudo=""
-  [ "$(id -u)" -eq 0 ] || sudo="sudo"
-  $sudo apt-get update -qq
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
-fi
+tools/setup.sh python3 wamerican wngerman wfrench witalian wspanish wdutch wswedish wpolish wportuguese wdanish
 [ -f build/release/build.ninja ] || cmake --preset release >/dev/null
 cmake --build build/release
 tapeformer=build/release/tapeformer
