@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/long_table.h"
 
-#include <algorithm>
 #include <memory>
-#include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "datasets/labels.h"
 #include "datasets/number.h"
+#include "datasets/row_groups.h"
 #include "datasets/table.h"
 #include "framework/core/error.h"
 #include "framework/core/log.h"
@@ -23,7 +21,7 @@ using data::Task;
 class Reader {
  public:
   Reader(const DataSettings& settings, const Source& source, const std::vector<std::string>& features)
-      : settings_(settings), source_(source), table_(Table::open(source, settings.format_of(source))) {
+      : settings_(settings), source_(source), table_(Table::open(source, settings.format_of(source))), groups_(*table_, source) {
     result_.path = source.path;
     find_columns(features);
     without_names_ = result_.features.empty();
@@ -33,8 +31,8 @@ class Reader {
     while (table_->next()) source_.values.empty() ? read_row() : read_whole_sequence();
     report_missing();
     if (!source_.values.empty() && result_.sequences.empty()) fail(ExitCode::data, "{}: no sample with rows", printable(source_.path));
-    if (!source_.step.empty())
-      for (size_t i = 0; i < result_.sequences.size(); ++i) order(result_.sequences[i], steps_[i]);
+    if (source_.values.empty() && !source_.step.empty())
+      for (size_t i = 0; i < result_.sequences.size(); ++i) order(result_.sequences[i], groups_.order(i));
     return std::move(result_);
   }
 
@@ -42,8 +40,6 @@ class Reader {
   const std::string& label_name() const { return settings_.task == Task::tagging ? source_.tags : source_.label; }
 
   void find_columns(const std::vector<std::string>& wanted) {
-    if (!source_.sequence.empty()) sequence_ = table_->column(source_.sequence);
-    if (!source_.step.empty()) step_ = table_->column(source_.step);
     if (!source_.weight.empty()) weight_ = table_->column(source_.weight);
     if (settings_.task == Task::regression)
       for (const std::string& name : source_.target) targets_.push_back(table_->column(name));
@@ -71,23 +67,9 @@ class Reader {
     return others;
   }
 
-  // The number of the sequence that the row belongs to.
-  size_t sequence_of_row() {
-    std::string name;
-    if (!source_.sequence.empty()) {
-      name = std::string(trimmed(table_->text(sequence_)));
-      if (name.empty()) fail(ExitCode::data, "{}: the name of the sequence is missing", table_->where(sequence_));
-    }
-    const auto [at, is_new] = numbers_.emplace(name, result_.sequences.size());
-    if (is_new) {
-      result_.sequences.push_back({name, {}, {}});
-      steps_.emplace_back();
-    }
-    return at->second;
-  }
-
   void read_row() {
-    const size_t number = sequence_of_row();
+    const size_t number = groups_.add();
+    if (number == result_.sequences.size()) result_.sequences.push_back({groups_.name(number), {}, {}});
     LongSequence& sequence = result_.sequences[number];
     for (const size_t column : features_) {
       const double value = table_->number(column);
@@ -97,10 +79,6 @@ class Reader {
     LongRow row = row_without_label();
     if (settings_.task != Task::regression) row.label = label_of(table_->text(label_));
     sequence.rows.push_back(std::move(row));
-    if (source_.step.empty()) return;
-    const double step = table_->number(step_);
-    if (!data::is_usable(step)) fail(ExitCode::data, "{}: the step must be a number", table_->where(step_));
-    steps_[number].push_back(step);
   }
 
   LongRow row_without_label() const {
@@ -145,7 +123,6 @@ class Reader {
     sequence.rows.assign(rows, row);
     for (size_t r = 0; r < tags.size(); ++r) sequence.rows[r].label = label_of(tags[r]);
     result_.sequences.push_back(std::move(sequence));
-    steps_.emplace_back();
   }
 
   void note_missing(size_t column) {
@@ -158,17 +135,9 @@ class Reader {
            missing_ == 1 ? "" : "s");
   }
 
-  // Sorts the rows of a sequence by their steps.
-  void order(LongSequence& sequence, const std::vector<double>& steps) const {
-    std::vector<size_t> places(steps.size());
-    std::iota(places.begin(), places.end(), size_t{0});
-    std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return steps[a] < steps[b]; });
+  void order(LongSequence& sequence, const std::vector<size_t>& places) const {
     LongSequence sorted{sequence.name, {}, {}};
-    for (size_t i = 0; i < places.size(); ++i) {
-      const size_t place = places[i];
-      if (i > 0 && steps[place] == steps[places[i - 1]])
-        fail(ExitCode::data, "{}, column '{}': step {} of sequence '{}' stands in row {} too", result_.where(sequence.rows[place]),
-             printable(source_.step), steps[place], printable(sequence.name), sequence.rows[places[i - 1]].row);
+    for (const size_t place : places) {
       const auto first = sequence.values.begin() + static_cast<std::ptrdiff_t>(place * features_.size());
       sorted.values.insert(sorted.values.end(), first, first + static_cast<std::ptrdiff_t>(features_.size()));
       sorted.rows.push_back(std::move(sequence.rows[place]));
@@ -179,12 +148,11 @@ class Reader {
   const DataSettings& settings_;
   const Source& source_;
   std::unique_ptr<Table> table_;
-  size_t sequence_ = 0, step_ = 0, weight_ = 0, label_ = 0, values_ = 0, id_ = 0;
+  RowGroups groups_;
+  size_t weight_ = 0, label_ = 0, values_ = 0, id_ = 0;
   bool without_names_ = false;  // features of data.values: numbered as many as the first sequence has
   std::vector<size_t> targets_, features_;
   LongTable result_;
-  std::unordered_map<std::string, size_t> numbers_;
-  std::vector<std::vector<double>> steps_;  // by sequence
   int64_t missing_ = 0;
   std::string first_missing_;
 };

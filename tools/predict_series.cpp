@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences of numbers to predict, from a long table (rows with the same name are one sequence) or from JSONL (a line is a whole sequence).
 // Windows are cut as in training.
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <unordered_map>
-
-#include "datasets/number.h"
-#include "datasets/table.h"
+#include "datasets/row_groups.h"
 #include "tools/predict_input.h"
 
 namespace tapeformer::tools {
@@ -15,7 +9,6 @@ namespace {
 
 struct Row {
   int64_t number = 0;  // in the file
-  double step = 0;
   std::vector<double> values;
 };
 
@@ -63,38 +56,25 @@ class SeriesInput : public SampleInput {
  private:
   void read(const InputSettings& settings, datasets::Source source, const data::Description& description, Log& log) {
     const auto table = datasets::Table::open(source, input_format(settings.kind));
-    const auto column = [&](const std::string& name) { return name.empty() ? std::nullopt : std::optional(table->column(name)); };
     if (!has_id(table->columns(), settings, source, log)) source.id = source.sequence;
-    const auto sequence = column(source.sequence), step = column(source.step), id = column(source.id);
-    named_ = id.has_value();
+    datasets::RowGroups groups(*table, source);
+    named_ = !source.id.empty();
+    const size_t id = named_ ? table->column(source.id) : 0;
     std::vector<size_t> features;
     for (int64_t f = 0; f < encoder_.raw_features(); ++f)
       features.push_back(table->column(description.feature_names[static_cast<size_t>(f)]));
-    std::unordered_map<std::string, size_t> places;
     while (table->next()) {
-      const std::string key = sequence ? std::string(datasets::trimmed(table->text(*sequence))) : std::string();
-      if (sequence && key.empty()) fail(ExitCode::data, "{}: the name of the sequence is missing", table->where(*sequence));
-      const auto [place, added] = places.try_emplace(key, series_.size());
-      if (added) series_.push_back({id ? table->text(*id) : std::string(), table->where(), {}});
-      Row row{.number = table->row(), .step = step ? step_of(*table, *step) : 0, .values = {}};
+      const size_t number = groups.add();
+      if (number == series_.size()) series_.push_back({named_ ? table->text(id) : std::string(), table->where(), {}});
+      Row row{.number = table->row(), .values = {}};
       for (const size_t f : features) row.values.push_back(table->number(f));
-      series_[place->second].rows.push_back(std::move(row));
+      series_[number].rows.push_back(std::move(row));
     }
-    if (step)
-      for (Series& s : series_) order(s);
-  }
-  static double step_of(const datasets::Table& table, size_t column) {
-    const double step = table.number(column);
-    if (!std::isfinite(step))
-      fail(ExitCode::data, "{}: a step must be a finite number, found '{}'", table.where(column), printable(table.text(column)));
-    return step;
-  }
-  static void order(Series& s) {
-    std::stable_sort(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step < b.step; });
-    const auto same = std::adjacent_find(s.rows.begin(), s.rows.end(), [](const Row& a, const Row& b) { return a.step == b.step; });
-    if (same != s.rows.end())
-      fail(ExitCode::data, "{}: step {} stands in the rows {} and {} of this sequence", s.where, same->step, same->number,
-           (same + 1)->number);
+    for (size_t i = 0; i < series_.size(); ++i) {
+      std::vector<Row> ordered;
+      for (const size_t place : groups.order(i)) ordered.push_back(std::move(series_[i].rows[place]));
+      series_[i].rows = std::move(ordered);
+    }
   }
   void cut(size_t index, const datasets::Window& window) {
     const size_t rows = series_[index].rows.size();

@@ -43,6 +43,28 @@ def numbers(work):
         check(done.returncode == (3 if "," in bad else 0), f"'{bad}' with a flag: exit {done.returncode} {done.stderr}")
 
 
+def long_tables(work):
+    # Rows of a sequence stand in any order: train and predict put them in the order of their steps, and refuse a step that stands twice.
+    work.write("steps.yaml", SERIES.replace("  sequence: sequence\n", "  sequence: sequence\n  step: t\n"))
+    rows = [f"{i // 4},{i % 4},{i * 7 % 5},{i // 4 % 2}" for i in range(40)]
+
+    def table(name, lines):
+        work.write(name, "\n".join(["sequence,t,a,label", *lines]) + "\n")
+    table("series.csv", rows)
+    done = work.call("train", "steps.yaml", "-o", "ordered", "train.duration=2")
+    check(done.returncode == 0, done.stderr)
+    expected = work.call("predict", "ordered", "series.csv").stdout
+    check(len(expected.splitlines()) == 11 and len(set(expected.splitlines()[1:])) == 10, expected)
+    table("mixed.csv", [rows[4 * s + t] for t in (2, 0, 3, 1) for s in range(10)])
+    done = work.call("predict", "ordered", "mixed.csv")
+    check(done.returncode == 0 and done.stdout == expected, f"{expected}\n{done.stdout}{done.stderr}")
+    for bad, says in (("1,3,0,1", "mixed.csv:42: row 41, column 't': step 3 of sequence '1' stands in row 8 too"), ("1,,0,1", "row 41, column 't': the step must be"),
+                      (",4,0,1", "row 41, column 'sequence': the name of the sequence is missing")):
+        table("mixed.csv", [*rows, bad])
+        for words in (["predict", "ordered", "mixed.csv"], ["train", "steps.yaml", "-o", "run", "data.train.path=mixed.csv"]):
+            work.refused(3, words, says)
+
+
 def json_lines(work):
     # D-1, S-1: a number that no double holds; brackets without end. `data inspect` shows whatever train reads.
     for line, says in (('{"text": "b", "label": 1e400}', "larger than a double"), ('{"text": "b", "label": -1e400}', "larger than a double"),
@@ -143,6 +165,6 @@ def sizes(work):
 
 
 with Workplace() as work:
-    for part in (labels, numbers, json_lines, tokens, text, repeated, sizes):
+    for part in (labels, numbers, long_tables, json_lines, tokens, text, repeated, sizes):
         part(work)
-finish(335)
+finish(360)
