@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -D BUILD=... -D SOURCE=... -D CONFIG=... -D COMPILER=... -D GENERATOR=... -P consumer_test.cmake
-# Installs BUILD under a prefix of its own, then configures, builds and runs the consumer against it. Then only configures it with
-# Tapeformer as a subfolder: that must bring the parent no tests, no warnings that stop its build and no install rules.
+# Installs BUILD under a prefix of its own, then configures, builds and runs the consumer against it, and configures one that can do without
+# Tapeformer. Then only configures it with Tapeformer as a subfolder: that must bring the parent no tests, no warnings that stop its build
+# and no install rules.
 cmake_minimum_required(VERSION 3.25)
 set(work ${BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
@@ -49,6 +50,17 @@ if(NOT count EQUAL 2 OR NOT different EQUAL 2 OR output MATCHES "nan|inf")
   message(FATAL_ERROR "two different lines of three logits were expected:\n${output}")
 endif()
 message("${output}")
+
+# Each library that Tapeformer is built upon, missing in turn.
+file(READ ${SOURCE}/tools/cmake/TapeformerDependencies.cmake text)
+string(REGEX MATCHALL "find_package\\([A-Za-z0-9_-]+" dependencies "${text}")
+list(TRANSFORM dependencies REPLACE "find_package.(.+)" "\\1")
+list(LENGTH dependencies count)
+if(count LESS 10)
+  message(FATAL_ERROR "only ${count} dependencies are found: ${dependencies}")
+endif()
+string(JOIN "," dependencies ${dependencies})
+must(${CMAKE_COMMAND} -S ${consumer}/without -B ${work}/without ${toolchain} -DCMAKE_PREFIX_PATH=${work}/prefix -DDEPENDENCIES=${dependencies})
 
 must(${CMAKE_COMMAND} -S ${consumer} -B ${work}/subfolder ${toolchain} -DTAPEFORMER_SOURCE=${SOURCE} -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
 file(READ ${work}/subfolder/compile_commands.json commands)
