@@ -3,7 +3,6 @@
 """Measures what the README says of quality and start-up, with build/release/tapeformer: quickstart accuracy for seeds 1, 2, 3, the words example,
 `--help`. Writes build/figures.json. Takes about seven minutes on two cores; run nothing beside it.
 """
-import datetime
 import json
 import os
 import shutil
@@ -13,8 +12,7 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BINARY = os.path.join(ROOT, "build", "release", "tapeformer")
+from compare_pytorch import BINARY, ROOT, machine
 
 
 def call(*words):
@@ -36,10 +34,7 @@ def train_and_test(config, seed, folder):
 
 
 def main():
-    figures = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count()}
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        figures["machine"] = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    figures["commit"] = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    figures = machine()
     times = []
     for _ in range(21):
         began = time.perf_counter()
