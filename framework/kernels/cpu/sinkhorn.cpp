@@ -30,7 +30,7 @@ void softmax_without(const Square& x, int64_t n, const float* minus, Square& y) 
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) y[static_cast<size_t>(i * n + j)] = x[static_cast<size_t>(i * n + j)] - minus[j];
   const int size = static_cast<int>(n);
-  simd::softmax({size, size, false}, {y.data(), n}, {y.data(), n});
+  simd::softmax(size, size, {y.data(), n}, {y.data(), n});
 }
 
 // The same, and lse_i = log sum over j of exp(x_ij - minus_j): what the largest element lost.

@@ -98,7 +98,7 @@ void drop(const Strip& s, const simd::Rows& x, const simd::Rows& y) {
 // The probabilities in w.p, and with dropout in the returned array.
 simd::Rows probabilities(const Strip& s, const Work& w) {
   make_scores(s, w);
-  simd::softmax({s.rows(), s.keys(), false}, read(w.scores), w.p);
+  simd::softmax(s.rows(), s.keys(), read(w.scores), w.p);
   if (!s.call.dropout.on()) return w.p;
   drop(s, w.p, w.dropped);
   return w.dropped;
@@ -134,7 +134,7 @@ void backward(const Strip& s, const Work& w, const View<const float>& d_o, const
   // w.dropped holds dP from here on.
   multiply(w, s.rows(), s.keys(), call.head_dim, s.own(d_o), false, s.all(call.v), true, w.dropped, false);
   if (call.dropout.on()) drop(s, w.dropped, w.dropped);
-  simd::softmax_backward({s.rows(), s.keys(), false}, read(w.dropped), read(w.p), false, w.scores);
+  simd::softmax_backward(s.rows(), s.keys(), read(w.dropped), read(w.p), false, w.scores);
   if (to.q.data) multiply(w, s.rows(), call.head_dim, s.keys(), read(w.scores), false, s.all(call.k), false, s.own(to.q), true, call.scale);
   if (to.k.data) multiply(w, s.keys(), call.head_dim, s.rows(), read(w.scores), true, s.own(call.q), false, s.all(to.k), true, call.scale);
   hand_over(s, w, to);

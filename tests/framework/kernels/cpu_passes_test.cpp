@@ -257,25 +257,52 @@ TEST_CASE("pooling takes each sequence's own rows, and an empty sequence gives 0
 }
 
 TEST_CASE("softmax and its gradient equal double loops, with large scores too", "[cpu][softmax]") {
-  Device2 d;
-  for (const int64_t C : widths) {
-    const int64_t M = 30;
-    Matrix x(M, C, 1, 80), dy(M, C, 2), y(M, C, 3), dx(M, C, 4);
-    const Matrix dx0 = dx;
-    SoftmaxForward<float>::cpu(d.on, x.view(), y.view());
-    const auto p = [&](int64_t r, int64_t c) {
-      double sum = 0;
-      for (int64_t k = 0; k < C; ++k) sum += std::exp(x.at(r, k) - x.at(r, c));
-      return 1 / sum;
-    };
-    CHECK(error(y, p) < 1e-6);
-    SoftmaxBackward<float>::cpu(d.on, dy.view(), y.view(), dx.view(), Write::add);
-    CHECK(error(dx, [&](int64_t r, int64_t c) {
-            double dot = 0;
-            for (int64_t k = 0; k < C; ++k) dot += p(r, k) * dy.at(r, k);
-            return dx0.at(r, c) + p(r, c) * (dy.at(r, c) - dot);
-          }) < 1e-6);
-  }
+  test::for_each_instruction_set([](const std::string& instructions) {
+    INFO(instructions);
+    Device2 d;
+    for (const int64_t C : widths)
+      for (const int64_t M : {30, 300}) {
+        Matrix x(M, C, 1, 80), dy(M, C, 2), y(M, C, 3), dx(M, C, 4);
+        const Matrix dx0 = dx;
+        SoftmaxForward<float>::cpu(d.on, x.view(), y.view());
+        std::vector<double> probability;
+        for (int64_t r = 0; r < M; ++r)
+          for (int64_t c = 0; c < C; ++c) {
+            double sum = 0;
+            for (int64_t k = 0; k < C; ++k) sum += std::exp(x.at(r, k) - x.at(r, c));
+            probability.push_back(1 / sum);
+          }
+        const auto p = [&](int64_t r, int64_t c) { return probability[static_cast<size_t>(r * C + c)]; };
+        CHECK(error(y, p) < 1e-6);
+        const auto slope = [&](int64_t r, int64_t c) {
+          double dot = 0;
+          for (int64_t k = 0; k < C; ++k) dot += p(r, k) * dy.at(r, k);
+          return p(r, c) * (dy.at(r, c) - dot);
+        };
+        SoftmaxBackward<float>::cpu(d.on, dy.view(), y.view(), dx.view(), Write::add);
+        CHECK(error(dx, [&](int64_t r, int64_t c) { return dx0.at(r, c) + slope(r, c); }) < 1e-6);
+        SoftmaxBackward<float>::cpu(d.on, dy.view(), y.view(), dx.view(), Write::overwrite);
+        bool close = true;
+        for (int64_t r = 0; r < M; ++r)
+          for (int64_t c = 0; c < C; ++c) close = close && std::abs(dx.at(r, c) - slope(r, c)) <= 1e-6;
+        CHECK(close);
+        CHECK((y.gaps_untouched() && dx.gaps_untouched()));
+      }
+  });
+}
+
+TEST_CASE("one NaN makes its row of a softmax NaN, and no other", "[cpu][softmax]") {
+  test::for_each_instruction_set([](const std::string& instructions) {
+    INFO(instructions);
+    Device2 d;
+    for (const int64_t C : widths)
+      for (int64_t c = 0; c < C; ++c) {
+        Matrix x(2, C, 1), y(2, C, 2);
+        x.view().row(1)[c] = std::numeric_limits<float>::quiet_NaN();
+        SoftmaxForward<float>::cpu(d.on, x.view(), y.view());
+        for (int64_t k = 0; k < C; ++k) CHECK((std::isfinite(y.at(0, k)) && std::isnan(y.at(1, k))));
+      }
+  });
 }
 
 TEST_CASE("cross-entropy equals its formula, smoothed, weighted and with ignored rows", "[cpu][cross_entropy]") {

@@ -45,39 +45,12 @@ void backward_row(int n, const float* dy, const float* y, bool add, float* dx) {
   }
 }
 
-void softmax_here(const SoftmaxBlock& b, ConstRows x, Rows y) {
-  const D d;
-  if (!b.down) {
-    for (int r = 0; r < b.rows; ++r) softmax_row(b.columns, x.row(r), y.row(r));
-    return;
-  }
-  for (int c = 0; c < b.columns; c += kLanes) {
-    V most = lowest(), sum = hn::Zero(d);
-    for (int r = 0; r < b.rows; ++r) most = hn::Max(most, load_at(x.row(r), c, b.columns));
-    for (int r = 0; r < b.rows; ++r) {
-      const V e = exponential(load_at(x.row(r), c, b.columns), most);
-      sum = hn::Add(sum, e);
-      store_at(e, y.row(r), c, b.columns);
-    }
-    const V factor = hn::Div(hn::Set(d, 1.f), sum);
-    for (int r = 0; r < b.rows; ++r) store_at(hn::Mul(load_at(y.row(r), c, b.columns), factor), y.row(r), c, b.columns);
-  }
+void softmax_here(int rows, int columns, ConstRows x, Rows y) {
+  for (int r = 0; r < rows; ++r) softmax_row(columns, x.row(r), y.row(r));
 }
 
-void backward_here(const SoftmaxBlock& b, ConstRows dy, ConstRows y, bool add, Rows dx) {
-  const D d;
-  if (!b.down) {
-    for (int r = 0; r < b.rows; ++r) backward_row(b.columns, dy.row(r), y.row(r), add, dx.row(r));
-    return;
-  }
-  for (int c = 0; c < b.columns; c += kLanes) {
-    V sum = hn::Zero(d);
-    for (int r = 0; r < b.rows; ++r) sum = hn::MulAdd(load_at(dy.row(r), c, b.columns), load_at(y.row(r), c, b.columns), sum);
-    for (int r = 0; r < b.rows; ++r) {
-      const V v = hn::Mul(load_at(y.row(r), c, b.columns), hn::Sub(load_at(dy.row(r), c, b.columns), sum));
-      store_at(add ? hn::Add(load_at(dx.row(r), c, b.columns), v) : v, dx.row(r), c, b.columns);
-    }
-  }
+void backward_here(int rows, int columns, ConstRows dy, ConstRows y, bool add, Rows dx) {
+  for (int r = 0; r < rows; ++r) backward_row(columns, dy.row(r), y.row(r), add, dx.row(r));
 }
 
 }  // namespace
@@ -90,9 +63,9 @@ namespace tapeformer::simd {
 
 HWY_EXPORT(softmax_here);
 HWY_EXPORT(backward_here);
-void softmax(const SoftmaxBlock& b, ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(softmax_here)(b, x, y); }
-void softmax_backward(const SoftmaxBlock& b, ConstRows dy, ConstRows y, bool add, Rows dx) {
-  HWY_DYNAMIC_DISPATCH(backward_here)(b, dy, y, add, dx);
+void softmax(int rows, int columns, ConstRows x, Rows y) { HWY_DYNAMIC_DISPATCH(softmax_here)(rows, columns, x, y); }
+void softmax_backward(int rows, int columns, ConstRows dy, ConstRows y, bool add, Rows dx) {
+  HWY_DYNAMIC_DISPATCH(backward_here)(rows, columns, dy, y, add, dx);
 }
 
 }  // namespace tapeformer::simd

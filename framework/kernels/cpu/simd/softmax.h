@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax along the rows or down the columns of a block [rows x columns].
+// Softmax along rows.
 #pragma once
 #include "framework/kernels/cpu/simd/simd.h"
 
 namespace tapeformer::simd {
 
-struct SoftmaxBlock {
-  int rows = 0, columns = 0;
-  bool down = false;  // the columns
-};
-void softmax(const SoftmaxBlock& b, ConstRows x, Rows y);
+// y may be x.
+void softmax(int rows, int columns, ConstRows x, Rows y);
 // dx (+)= y (dy - sum(dy y)).
-void softmax_backward(const SoftmaxBlock& b, ConstRows dy, ConstRows y, bool add, Rows dx);
+void softmax_backward(int rows, int columns, ConstRows dy, ConstRows y, bool add, Rows dx);
 
 }  // namespace tapeformer::simd
