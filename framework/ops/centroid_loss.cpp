@@ -2,21 +2,16 @@
 // The loss that draws points to their centroids: one pass forward, one backward.
 #include "framework/ops/centroid_loss.h"
 
-#include "framework/core/parallel.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/gradient.h"
+#include "framework/ops/in_blocks.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
 namespace {
 
 constexpr int64_t block = 512;  // rows of a task
-
-template <class Rows>
-void in_blocks(const Execution& on, int64_t rows, const Rows& body) {
-  if (on.device == Device::reference) body(0, rows);
-  else parallel_blocks(*on.threads, rows, block, body);
-}
 
 struct Points {
   Tensor x, centroids, classes;
@@ -51,7 +46,7 @@ Loss centroid_loss(Context& ctx, const Variable& x, const Tensor& centroids, int
   Loss loss{{Tensor(ctx.dtype, {1})}, static_cast<double>(rows), Tensor(ctx.dtype, {rows})};
   const ProfileScope profile(ctx, "centroid_loss", [&] { return pass_work(x.value, {3, 1}, {3, 3}); });
   dispatch(ctx.dtype, [&]<class T>(T) {
-    in_blocks(ctx.on, rows, [&](int64_t first, int64_t end) {
+    in_blocks(ctx.on, rows, block, [&](int64_t first, int64_t end) {
       T* sums = loss.per_row.data<T>();
       std::fill(sums + first, sums + end, T{0});
       points.for_each<T>(first, end, [&](int64_t r, int64_t column, const T* centroid) {
@@ -68,14 +63,13 @@ Loss centroid_loss(Context& ctx, const Variable& x, const Tensor& centroids, int
   // dx = 2 weight (x - centroid) / (groups D).
   if (ctx.records(x))
     loss.sum.node = ctx.tape->record("centroid_loss", [node = x.node, points, share](Tape& tape, const Tensor& gradient) {
-      const GradientTarget dx = tape.gradient_target(node, gradient.dtype(), points.x.shape());
-      if (dx.write == kernels::Write::overwrite) dx.tensor.fill_zero();
+      const Tensor dx = cleared_target(tape, node, gradient.dtype(), points.x.shape());
       dispatch(gradient.dtype(), [&]<class T>(T) {
         const T factor = static_cast<T>(2 * share * static_cast<double>(*gradient.data<T>()));
-        in_blocks(tape.execution(), points.x.shape()[0], [&](int64_t first, int64_t end) {
+        in_blocks(tape.execution(), points.x.shape()[0], block, [&](int64_t first, int64_t end) {
           points.for_each<T>(first, end, [&](int64_t r, int64_t column, const T* centroid) {
             const T* point = points.x.matrix<const T>().row(r) + column;
-            T* to = dx.tensor.matrix<T>().row(r) + column;
+            T* to = dx.matrix<T>().row(r) + column;
             for (int64_t c = 0; c < points.head_dim(); ++c) to[c] += factor * (point[c] - centroid[c]);
           });
         });

@@ -72,11 +72,10 @@ Variable put_in_front(Context& ctx, const Variable& extra, const Variable& x, co
                                   copy(tape.execution(), reversed(own_rows(packing, g)), gradient, dx.tensor, dx.write);
                                 }
                                 if (extra == no_node) return;
-                                const GradientTarget sum = tape.gradient_target(extra, gradient.dtype(), {g, gradient.shape()[1]});
-                                if (sum.write == kernels::Write::overwrite) sum.tensor.fill_zero();
+                                const Tensor sum = cleared_target(tape, extra, gradient.dtype(), {g, gradient.shape()[1]});
                                 // One after the other: all add to the same rows.
                                 for (const kernels::RowRun& run : reversed(front_rows(packing, g)))
-                                  copy(tape.execution(), std::span(&run, 1), gradient, sum.tensor, kernels::Write::add);
+                                  copy(tape.execution(), std::span(&run, 1), gradient, sum, kernels::Write::add);
                               });
   return y;
 }
@@ -91,9 +90,7 @@ Variable take_off_front(Context& ctx, const Variable& x, const Packing& packing,
   copy(ctx.on, reversed(own_rows(packing, g)), x.value, y.value, kernels::Write::overwrite);
   if (ctx.records(x))
     y.node = ctx.tape->record("take_off_front", [&packing, g, node = x.node, shape = x.value.shape()](Tape& tape, const Tensor& gradient) {
-      const GradientTarget dx = tape.gradient_target(node, gradient.dtype(), shape);
-      if (dx.write == kernels::Write::overwrite) dx.tensor.fill_zero();
-      copy(tape.execution(), own_rows(packing, g), gradient, dx.tensor, kernels::Write::add);
+      copy(tape.execution(), own_rows(packing, g), gradient, cleared_target(tape, node, gradient.dtype(), shape), kernels::Write::add);
     });
   return y;
 }

@@ -105,14 +105,11 @@ Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes
     o.node = ctx.tape->record(
         op, [x, nodes, matrix, to_matrix, s = std::move(s), o = o.value, state, denominator](Tape& tape, const Tensor& gradient) {
           const ProjectionGradients d(x, nodes);
-          GradientTarget d_matrix{};
-          if (to_matrix) d_matrix = tape.gradient_target(matrix.node, matrix.value.dtype(), matrix.value.shape());
-          if (to_matrix && d_matrix.write == kernels::Write::overwrite) d_matrix.tensor.fill_zero();
+          const Tensor d_matrix = to_matrix ? cleared_target(tape, matrix.node, matrix.value.dtype(), matrix.value.shape()) : Tensor();
           dispatch(gradient.dtype(), [&]<class T>(T) {
-            kernels::launch<kernels::FeatureAttentionBackward, T>(tape.execution(), call<T>(s, x, matrix.value, true), o.matrix<const T>(),
-                                                                  state.data<T>(), denominator.data<T>(), gradient.matrix<const T>(),
-                                                                  d.parts.q.matrix<T>(), d.parts.k.matrix<T>(), d.parts.v.matrix<T>(),
-                                                                  data_or_null<T>(d_matrix.tensor));
+            kernels::launch<kernels::FeatureAttentionBackward, T>(
+                tape.execution(), call<T>(s, x, matrix.value, true), o.matrix<const T>(), state.data<T>(), denominator.data<T>(),
+                gradient.matrix<const T>(), d.parts.q.matrix<T>(), d.parts.k.matrix<T>(), d.parts.v.matrix<T>(), data_or_null<T>(d_matrix));
           });
           d.hand_over(tape, nodes);
         });

@@ -11,6 +11,10 @@ Tensor parameter_gradient(Parameter* parameter);
 Tensor parameter_gradient_or_scratch(Parameter& parameter);
 // The tape's target for a recorded variable, else an array to be thrown away.
 GradientTarget target_or_scratch(Tape& tape, const Variable& x);
+// The tape's target, zeros where nothing has been put there yet: for kernels that only add. Undefined for no_node.
+Tensor cleared_target(Tape& tape, int node, Dtype dtype, Shape shape);
+// x = 0, by all threads.
+void clear(const Execution& on, const Tensor& x);
 
 // An undefined tensor becomes null and the empty view.
 template <class T>

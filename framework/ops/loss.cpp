@@ -2,12 +2,12 @@
 // Losses: checks of targets, sums and their gradients.
 #include "framework/ops/loss.h"
 
-#include "framework/core/parallel.h"
 #include "framework/kernels/cross_entropy.h"
 #include "framework/kernels/elementwise.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/gradient.h"
+#include "framework/ops/in_blocks.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
@@ -93,13 +93,11 @@ Loss mean_squared_error(Context& ctx, const Variable& x, const Tensor& target, c
   Tensor dx(ctx.dtype, x.value.shape());
   dispatch(ctx.dtype, [&]<class T>(T) {
     dispatch(target.dtype(), [&]<class Target>(Target) {
-      const auto errors = [&](int64_t first, int64_t end) {
+      constexpr int64_t block = 512;
+      in_blocks(ctx.on, rows, block, [&](int64_t first, int64_t end) {
         squared_errors<T, Target>(x.value.matrix<const T>(), target.matrix<const Target>(), data_or_null<T>(row_weights), per_row.data<T>(),
                                   weights.data<T>(), dx.matrix<T>(), first, end);
-      };
-      constexpr int64_t block = 512;
-      if (ctx.on.device == Device::reference) errors(0, rows);
-      else parallel_blocks(*ctx.on.threads, rows, block, errors);
+      });
     });
   });
   return summed(ctx, x, per_row, weights, std::move(dx));

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/core/parallel.h"
 #include "framework/core/random.h"
 #include "framework/kernels/sinkhorn.h"
 #include "framework/kernels/sorted_blocks.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/gradient.h"
+#include "framework/ops/in_blocks.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
@@ -24,16 +25,11 @@ int64_t width_of(const char* op, const Tensor& scores, const Packing& blocks, in
   return width;
 }
 
-template <class T>
-View<const T> noise_view(const Tensor& noise) {
-  return noise.defined() ? noise.matrix<const T>() : View<const T>{};
-}
-
 // Rows [first, first + n) and columns from `column` of the scores plus the noise, as doubles.
 std::vector<double> noisy(const Tensor& scores, const Tensor& noise, int64_t first, int64_t column, int64_t n) {
   std::vector<double> out;
   dispatch(scores.dtype(), [&]<class T>(T) {
-    const View<const T> s = scores.matrix<const T>(), g = noise_view<T>(noise);
+    const View<const T> s = scores.matrix<const T>(), g = matrix_or_empty<const T>(noise);
     for (int64_t u = 0; u < n; ++u)
       for (int64_t v = 0; v < n; ++v)
         out.push_back(static_cast<double>(s.row(first + u)[column + v]) + (g.data ? static_cast<double>(g.row(first + u)[column + v]) : 0));
@@ -101,10 +97,9 @@ Tensor best_permutations(const Context& ctx, const Tensor& scores, const Tensor&
     const std::vector<int32_t> best = best_assignment(noisy(scores, noise, first, h * width, n), n);
     for (int u = 0; u < n; ++u) out.matrix<int32_t>().row(first + u)[h] = best[static_cast<size_t>(u)];
   };
-  const int64_t tasks = int64_t{blocks.sequences()} * heads;
-  if (ctx.on.threads) ctx.on.threads->run(tasks, solve);
-  else
-    for (int64_t t = 0; t < tasks; ++t) solve(t);
+  in_blocks(ctx.on, int64_t{blocks.sequences()} * heads, 1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) solve(task);
+  });
   return out;
 }
 
@@ -124,7 +119,8 @@ Variable sinkhorn(Context& ctx, const Variable& scores, const Tensor& noise, con
   } else {
     p.value = Tensor(ctx.dtype, scores.value.shape());
     dispatch(ctx.dtype, [&]<class T>(T) {
-      kernels::launch<kernels::SinkhornForward, T>(ctx.on, call, scores.value.matrix<const T>(), noise_view<T>(noise), p.value.matrix<T>());
+      kernels::launch<kernels::SinkhornForward, T>(ctx.on, call, scores.value.matrix<const T>(), matrix_or_empty<const T>(noise),
+                                                   p.value.matrix<T>());
     });
   }
   // For L' = L - lse(L) along an axis: dL = dL' - exp(L') sum of dL'. The matrices are computed again from the scores.
@@ -132,8 +128,9 @@ Variable sinkhorn(Context& ctx, const Variable& scores, const Tensor& noise, con
     p.node = ctx.tape->record("sinkhorn", [call, scores, noise](Tape& tape, const Tensor& gradient) {
       const GradientTarget d = tape.gradient_target(scores.node, gradient.dtype(), gradient.shape());
       dispatch(gradient.dtype(), [&]<class T>(T) {
-        kernels::launch<kernels::SinkhornBackward, T>(tape.execution(), call, scores.value.matrix<const T>(), noise_view<T>(noise),
-                                                      gradient.matrix<const T>(), d.tensor.matrix<T>(), d.write);
+        kernels::launch<kernels::SinkhornBackward, T>(tape.execution(), call, scores.value.matrix<const T>(),
+                                                      matrix_or_empty<const T>(noise), gradient.matrix<const T>(), d.tensor.matrix<T>(),
+                                                      d.write);
       });
     });
   return p;
@@ -167,17 +164,14 @@ SortedBlocks sorted_blocks(Context& ctx, const Variable& p, const Variable& x, c
   });
   if (ctx.tape && (p.node != no_node || x.node != no_node))
     out.rows.node = ctx.tape->record("sorted_blocks", [call, p, x, s](Tape& tape, const Tensor& gradient) {
-      GradientTarget dp{{}, kernels::Write::overwrite}, dx = dp;
+      GradientTarget dp{{}, kernels::Write::overwrite};
       if (p.node != no_node) dp = tape.gradient_target(p.node, gradient.dtype(), p.value.shape());
-      if (x.node != no_node) {
-        dx = tape.gradient_target(x.node, gradient.dtype(), x.value.shape());
-        if (dx.write == kernels::Write::overwrite) dx.tensor.fill_zero();
-      }
+      Tensor dx = cleared_target(tape, x.node, gradient.dtype(), x.value.shape());
+      if (dx.defined()) dx = dx.columns(s.first_column, s.columns);
       dispatch(gradient.dtype(), [&]<class T>(T) {
         kernels::launch<kernels::SortedBlocksBackward, T>(
             tape.execution(), call, p.value.matrix<const T>(), x.value.columns(s.first_column, s.columns).template matrix<const T>(),
-            gradient.matrix<const T>(), dp.tensor.defined() ? dp.tensor.matrix<T>() : View<T>{}, dp.write,
-            dx.tensor.defined() ? dx.tensor.columns(s.first_column, s.columns).template matrix<T>() : View<T>{});
+            gradient.matrix<const T>(), matrix_or_empty<T>(dp.tensor), dp.write, matrix_or_empty<T>(dx));
       });
     });
   return out;

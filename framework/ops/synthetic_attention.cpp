@@ -7,6 +7,7 @@
 #include "framework/kernels/synthetic_attention.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/gradient.h"
 #include "framework/ops/probability_dropout.h"
 #include "framework/ops/work.h"
 
@@ -23,7 +24,7 @@ struct Structure {
 
 template <class T>
 View<const T> view(const Variable& x) {
-  return x.value.defined() ? x.value.matrix<const T>() : View<const T>{};
+  return matrix_or_empty<const T>(x.value);
 }
 
 int64_t columns_a_head(const Context& ctx, const char* name, const Variable& x, const Packing& packing, int heads) {
@@ -69,18 +70,6 @@ OpWork synthetic_work(const Structure& s, const SyntheticScores& x, const Variab
   return {{pairs * (2 * d * (1 + qk) + 6), bytes + 2 * bytes_of(v.value)}, {pairs * (4 * d + 6 * d * qk + 8), 2 * bytes + 3 * bytes_of(v.value)}};
 }
 
-// The gradient of x, ready to be added to; without data where nobody asks.
-Tensor cleared_target(Tape& tape, const Variable& x) {
-  if (x.node == no_node || !x.value.defined()) return {};
-  const GradientTarget target = tape.gradient_target(x.node, x.value.dtype(), x.value.shape());
-  if (target.write == kernels::Write::overwrite) target.tensor.fill_zero();
-  return target.tensor;
-}
-template <class T>
-View<T> view_or_none(const Tensor& t) {
-  return t.defined() ? t.matrix<T>() : View<T>{};
-}
-
 }  // namespace
 
 Variable synthetic_attention(Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing,
@@ -93,11 +82,12 @@ Variable synthetic_attention(Context& ctx, const SyntheticScores& x, const Varia
   for (const Variable& in : {x.table, x.first, x.second, x.q, x.k, v}) wanted = wanted || ctx.records(in);
   if (wanted)
     o.node = ctx.tape->record("synthetic_attention", [s = std::move(s), x, v](Tape& tape, const Tensor& gradient) {
-      const Tensor table = cleared_target(tape, x.table), first = cleared_target(tape, x.first), second = cleared_target(tape, x.second),
-                   q = cleared_target(tape, x.q), k = cleared_target(tape, x.k), values = cleared_target(tape, v);
+      const auto target = [&](const Variable& of) { return cleared_target(tape, of.node, of.value.dtype(), of.value.shape()); };
+      const Tensor table = target(x.table), first = target(x.first), second = target(x.second), q = target(x.q), k = target(x.k),
+                   values = target(v);
       dispatch(gradient.dtype(), [&]<class T>(T) {
-        const kernels::SyntheticGradients<T> to{view_or_none<T>(table), view_or_none<T>(first), view_or_none<T>(second),
-                                                view_or_none<T>(q),     view_or_none<T>(k),     view_or_none<T>(values)};
+        const kernels::SyntheticGradients<T> to{matrix_or_empty<T>(table), matrix_or_empty<T>(first), matrix_or_empty<T>(second),
+                                                matrix_or_empty<T>(q),     matrix_or_empty<T>(k),     matrix_or_empty<T>(values)};
         kernels::launch<kernels::SyntheticBackward, T>(tape.execution(), call<T>(s, x, v), gradient.matrix<const T>(), to);
       });
     });
