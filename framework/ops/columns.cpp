@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of columns and their way back.
+// Views or copies of columns, and their way back.
 #include "framework/ops/columns.h"
 
 #include "framework/kernels/copy_rows.h"
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/gradient.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
@@ -17,6 +18,25 @@ void copy(const Execution& on, const Tensor& x, const Tensor& y, kernels::Write 
            [&]<class T>(T) { kernels::launch<kernels::CopyRows, T>(on, std::span(&all, 1), x.matrix<const T>(), y.matrix<T>(), write); });
 }
 
+// Prepares dx for what the ranges bring, and says how they bring it: ranges that ascend and do not overlap overwrite, and only what lies
+// between them is cleared.
+kernels::Write prepare(const Execution& on, const GradientTarget& dx, const std::vector<ColumnRange>& ranges) {
+  if (dx.write == kernels::Write::add) return dx.write;
+  std::vector<ColumnRange> between;
+  int64_t end = 0;
+  for (const ColumnRange& r : ranges) {
+    if (r.first < end) {
+      clear(on, dx.tensor);
+      return kernels::Write::add;
+    }
+    between.push_back({end, r.first - end});
+    end = r.first + r.count;
+  }
+  between.push_back({end, dx.tensor.shape()[1] - end});
+  for (const ColumnRange& r : between) clear(on, dx.tensor.columns(r.first, r.count));
+  return kernels::Write::overwrite;
+}
+
 }  // namespace
 
 Variable columns(Context& ctx, const Variable& x, const std::vector<ColumnRange>& ranges) {
@@ -27,20 +47,21 @@ Variable columns(Context& ctx, const Variable& x, const std::vector<ColumnRange>
             r.first + r.count, x.value.shape()[1]);
     count += r.count;
   }
-  Variable y{Tensor(ctx.dtype, {x.value.shape()[0], count})};
-  const ProfileScope profile(ctx, "columns", [&] { return pass_work(y.value, {0, 2}, {0, 2}); });
+  const bool view = ranges.size() == 1;
+  Variable y{view ? x.value.columns(ranges[0].first, count) : Tensor(ctx.dtype, {x.value.shape()[0], count})};
+  const ProfileScope profile(ctx, "columns", [&] { return pass_work(y.value, {0, view ? 0.0 : 2.0}, {0, 2}); });
   int64_t at = 0;
   for (const ColumnRange& r : ranges) {
-    copy(ctx.on, x.value.columns(r.first, r.count), y.value.columns(at, r.count), kernels::Write::overwrite);
+    if (!view) copy(ctx.on, x.value.columns(r.first, r.count), y.value.columns(at, r.count), kernels::Write::overwrite);
     at += r.count;
   }
   if (ctx.records(x))
     y.node = ctx.tape->record("columns", [node = x.node, shape = x.value.shape(), ranges](Tape& tape, const Tensor& gradient) {
       const GradientTarget dx = tape.gradient_target(node, gradient.dtype(), shape);
-      if (dx.write == kernels::Write::overwrite) dx.tensor.fill_zero();
+      const kernels::Write write = prepare(tape.execution(), dx, ranges);
       int64_t from = 0;
       for (const ColumnRange& r : ranges) {
-        copy(tape.execution(), gradient.columns(from, r.count), dx.tensor.columns(r.first, r.count), kernels::Write::add);
+        copy(tape.execution(), gradient.columns(from, r.count), dx.tensor.columns(r.first, r.count), write);
         from += r.count;
       }
     });
