@@ -65,24 +65,35 @@ Tensor as_matrices(const Tensor& permutations, const Packing& blocks, int heads,
   return p;
 }
 
+// g[v] = -factor log(-log u_v) for the columns v < n of a row of the draw; a counter has the words of four.
+template <class T>
+void gumbel_row(const Draw& draw, uint32_t row, int64_t n, double factor, T* g) {
+  for (int64_t first = 0; first < n; first += 4) {
+    const PhiloxWords words = philox({static_cast<uint32_t>(first / 4), row, draw.sample, draw.step}, draw.key);
+    for (int64_t v = first; v < std::min(n, first + 4); ++v)
+      g[v] = static_cast<T>(factor * -std::log(-std::log(Draw::uniform_of(words[static_cast<size_t>(v - first)]))));
+  }
+}
+
 }  // namespace
 
 Tensor gumbel_noise(const Context& ctx, const Packing& blocks, int heads, int64_t width, double factor, std::string_view name, int first_head) {
   if (ctx.mode != Mode::train || factor == 0) return {};
   const Tensor noise = Tensor::zeros(ctx.dtype, {blocks.rows(), heads * width});
+  std::vector<uint64_t> keys;
+  for (int h = 0; h < heads; ++h) keys.push_back(random_key(ctx.seed, "gumbel", name, first_head + h, 0));
+  constexpr int64_t rows_a_task = 8;
   dispatch(ctx.dtype, [&]<class T>(T) {
-    for (int h = 0; h < heads; ++h) {
-      const uint64_t key = random_key(ctx.seed, "gumbel", name, first_head + h, 0);
-      for (int64_t r = 0; r < blocks.rows(); ++r) {
-        const auto at = static_cast<size_t>(r);
-        const Draw draw{key, blocks.row_samples()[at], ctx.step};
-        const auto begin = static_cast<int64_t>(r) - blocks.positions()[at];
-        const auto next = std::upper_bound(blocks.offsets().begin(), blocks.offsets().end(), static_cast<int32_t>(r));
-        T* const row = noise.matrix<T>().row(r) + h * width;
-        for (int64_t v = 0; v < *next - begin; ++v)
-          row[v] = static_cast<T>(factor * -std::log(-std::log(draw.uniform(static_cast<uint32_t>(blocks.positions()[at]), static_cast<uint32_t>(v)))));
+    in_blocks(ctx.on, blocks.rows(), rows_a_task, [&](int64_t first, int64_t last) {
+      for (int64_t r = first; r < last; ++r) {
+        const int32_t place = blocks.positions()[static_cast<size_t>(r)];
+        const int32_t end = *std::upper_bound(blocks.offsets().begin(), blocks.offsets().end(), static_cast<int32_t>(r));
+        const int64_t n = end - (r - place);
+        for (int h = 0; h < heads; ++h)
+          gumbel_row({keys[static_cast<size_t>(h)], blocks.row_samples()[static_cast<size_t>(r)], ctx.step}, static_cast<uint32_t>(place),
+                     n, factor, noise.matrix<T>().row(r) + h * width);
       }
-    }
+    });
   });
   return noise;
 }

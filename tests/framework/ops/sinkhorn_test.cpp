@@ -216,17 +216,27 @@ TEST_CASE("slots without weight are empty and get no gradient", "[sinkhorn]") {
 }
 
 TEST_CASE("Gumbel noise is drawn in training by head, sample and blocks", "[sinkhorn]") {
-  const Packing blocks({2, 3}, {7, 9});
+  const std::vector<int32_t> lengths{2, 0, 21, 1};
+  const std::vector<uint32_t> samples{7, 8, 9, 5};
+  const Packing blocks(lengths, samples);
+  constexpr int64_t width = 22;
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    const Context ctx = test_context(device, nullptr, Mode::train);
+    const Matrix noise(ops::gumbel_noise(ctx, blocks, 2, width, 0.5, "layer", 4));
+    int64_t r = 0;
+    for (size_t b = 0; b < lengths.size(); ++b)
+      for (int32_t u = 0; u < lengths[b]; ++u, ++r)
+        for (int h = 0; h < 2; ++h)
+          for (int32_t v = 0; v < width; ++v) {
+            const Draw draw{random_key(7, "gumbel", "layer", 4 + h, 0), samples[b], 3};
+            const double g = -0.5 * std::log(-std::log(draw.uniform(static_cast<uint32_t>(u), static_cast<uint32_t>(v))));
+            const double expected = v < lengths[b] ? g : 0;
+            CHECK(noise(r, h * width + v) == (device.dtype == Dtype::f32 ? static_cast<double>(static_cast<float>(expected)) : expected));
+          }
+    CHECK(r == noise.rows);
+  }
   Context ctx = test_context(test_devices().front(), nullptr, Mode::train);
-  const Matrix noise(ops::gumbel_noise(ctx, blocks, 2, 3, 0.5, "layer", 4));
-  for (int64_t r = 0; r < 5; ++r)
-    for (int h = 0; h < 2; ++h)
-      for (int64_t v = 0; v < 3; ++v) {
-        const bool second = r >= 2;
-        const Draw draw{random_key(7, "gumbel", "layer", 4 + h, 0), second ? 9u : 7u, 3};
-        const double g = -std::log(-std::log(draw.uniform(static_cast<uint32_t>(second ? r - 2 : r), static_cast<uint32_t>(v))));
-        CHECK(noise(r, h * 3 + v) == (second || v < 2 ? 0.5 * g : 0));
-      }
   CHECK_FALSE(ops::gumbel_noise(ctx, blocks, 2, 3, 0, "layer", 4).defined());
   ctx.mode = Mode::evaluate;
   CHECK_FALSE(ops::gumbel_noise(ctx, blocks, 2, 3, 1, "layer", 4).defined());
