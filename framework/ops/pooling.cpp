@@ -22,11 +22,11 @@ Variable pooling(Context& ctx, Pooling kind, const Variable& x, const Packing& p
   });
   // mean: dx = dy / length; max and first: dy goes to the row that was taken.
   if (ctx.records(x))
-    y.node =
-        ctx.tape->record("pooling", [kind, node = x.node, shape = x.value.shape(), &packing, argmax](Tape& tape, const Tensor& gradient) {
+    y.node = ctx.tape->record(
+        "pooling", [kind, node = x.node, shape = x.value.shape(), offsets = packing.offsets(), argmax](Tape& tape, const Tensor& gradient) {
           Tensor dx(gradient.dtype(), shape);
           dispatch(gradient.dtype(), [&]<class T>(T) {
-            kernels::launch<kernels::PoolingBackward, T>(tape.execution(), kind, packing.offsets(), gradient.matrix<const T>(),
+            kernels::launch<kernels::PoolingBackward, T>(tape.execution(), kind, offsets, gradient.matrix<const T>(),
                                                          data_or_null<int32_t>(argmax), dx.matrix<T>());
           });
           tape.add_gradient(node, std::move(dx));

@@ -141,11 +141,9 @@ Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode,
     return ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map)));
   }
   for (size_t e = 1; e <= map.source.size(); ++e) map.begin.push_back(static_cast<int32_t>(e));
-  const auto of_windows = std::make_shared<const Packing>(lengths, std::vector<uint32_t>(lengths.size()));
-  // Held until the tape is walked or dropped: the pooling refers to it.
-  if (context.tape) context.tape->record("windows", [of_windows](Tape&, const Tensor&) {});
-  require(of_windows->sequences() == windows.rows(), "compressed: {} windows, expected {}", of_windows->sequences(), windows.rows());
-  return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map))), *of_windows);
+  const Packing of_windows(lengths, std::vector<uint32_t>(lengths.size()));
+  require(of_windows.sequences() == windows.rows(), "compressed: {} windows, expected {}", of_windows.sequences(), windows.rows());
+  return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map))), of_windows);
 }
 
 HeadOutput Compressed::forward(Context& context, HeadInput& input) {

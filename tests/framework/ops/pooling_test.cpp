@@ -49,6 +49,22 @@ TEST_CASE("of equal maxima the first row gets the gradient", "[pooling]") {
   }
 }
 
+TEST_CASE("the packing of a pooling may be gone before the backward", "[pooling]") {
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    Tape tape(device.on);
+    Context ctx = test_context(device, &tape);
+    Matrix gradient;
+    const Variable x{random_tensor(Dtype::f64, {4, 2}, 1).converted(device.dtype),
+                     tape.record("x", [&](Tape&, const Tensor& g) { gradient = Matrix(g); })};
+    Packing packing({3, 1}, {0, 1});
+    const Variable y = ops::pooling(ctx, Pooling::mean, x, packing);
+    packing = Packing({1, 3}, {0, 1});
+    tape.backward(y, 3);
+    CHECK(relative_error(gradient, Matrix(Tensor::of<double>({1, 1, 1, 1, 1, 1, 3, 3}).reshaped({4, 2}))) < 1e-6);
+  }
+}
+
 TEST_CASE("pooling refuses a packing of other rows", "[pooling]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   CHECK_THROWS_WITH(ops::pooling(ctx, Pooling::mean, {Tensor::zeros(Dtype::f64, {4, 2})}, Packing({3}, {0})),
