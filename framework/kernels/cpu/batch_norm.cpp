@@ -8,7 +8,8 @@
 namespace tapeformer::kernels {
 namespace {
 
-constexpr int64_t block = 256;  // rows of a partial sum
+constexpr int64_t block = 256;          // rows of a partial sum
+constexpr int64_t columns_a_task = 64;  // of adding partial sums
 
 // Sums of `width` doubles over blocks of rows: body(row, sums) adds one row; the blocks are added in order into total[width].
 template <class Body>
@@ -22,9 +23,41 @@ Storage block_sums(const Execution& on, int64_t rows, int64_t width, const Body&
     std::fill_n(mine, width, 0.0);
     for (int64_t r = first; r < last; ++r) body(r, mine);
   });
-  for (int64_t b = 1; b < blocks; ++b)
-    for (int64_t i = 0; i < width; ++i) sums[i] += sums[b * width + i];
+  if (blocks == 1) return storage;
+  parallel_blocks(*on.threads, width, columns_a_task, [&](int64_t first, int64_t last) {
+    for (int64_t b = 1; b < blocks; ++b)
+      for (int64_t i = first; i < last; ++i) sums[i] += sums[b * width + i];
+  });
   return storage;
+}
+
+// What the backward of a row needs of each channel: dx = scale (dy - shift - h slope).
+struct Channels {
+  Storage storage;
+  float *scale, *shift, *slope;
+
+  // `sums` are those of dy and of dy h; `share` of them reaches a row.
+  Channels(int64_t C, const float* rstd, const float* gain, const double* sums, double share)
+      : storage(allocate(static_cast<size_t>(3 * C) * sizeof(float))),
+        scale(reinterpret_cast<float*>(storage.get())),
+        shift(scale + C),
+        slope(shift + C) {
+    for (int64_t c = 0; c < C; ++c) {
+      scale[c] = gain[c] * rstd[c];
+      shift[c] = static_cast<float>(sums[c] * share);
+      slope[c] = static_cast<float>(sums[C + c] * share);
+    }
+  }
+};
+
+void backward_row(int64_t C, const Channels& of, const float* dy, const float* x, const float* mean, const float* rstd, bool add,
+                  float* __restrict dx) {
+  const float *scale = of.scale, *shift = of.shift, *slope = of.slope;
+  const auto gradient = [=](int64_t c) { return scale[c] * (dy[c] - shift[c] - (x[c] - mean[c]) * rstd[c] * slope[c]); };
+  if (add)
+    for (int64_t c = 0; c < C; ++c) dx[c] += gradient(c);
+  else
+    for (int64_t c = 0; c < C; ++c) dx[c] = gradient(c);
 }
 
 }  // namespace
@@ -80,17 +113,9 @@ void BatchNormBackward<float>::cpu(const Execution& on, BatchNormMode mode, View
     if (dshift) dshift[c] += static_cast<float>(sums[c]);
   }
   if (!dx.data) return;
-  const double share = mode == BatchNormMode::batch ? 1 / static_cast<double>(std::max<int64_t>(1, x.rows)) : 0;
+  const Channels channels(C, rstd, gain, sums, mode == BatchNormMode::batch ? 1 / static_cast<double>(std::max<int64_t>(1, x.rows)) : 0);
   parallel_blocks(*on.threads, x.rows, cpu::pass_rows(C), [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) {
-      const float *g = dy.row(r), *row = x.row(r);
-      float* to = dx.row(r);
-      for (int64_t c = 0; c < C; ++c) {
-        const float h = (row[c] - mean[c]) * rstd[c];
-        const float v = gain[c] * rstd[c] * (g[c] - static_cast<float>(sums[c] * share) - h * static_cast<float>(sums[C + c] * share));
-        to[c] = write == Write::add ? to[c] + v : v;
-      }
-    }
+    for (int64_t r = first; r < last; ++r) backward_row(C, channels, dy.row(r), x.row(r), mean, rstd, write == Write::add, dx.row(r));
   });
 }
 

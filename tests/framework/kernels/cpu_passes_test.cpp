@@ -157,8 +157,8 @@ TEST_CASE("LayerNorm and its gradients equal double loops", "[cpu][layer_norm]")
 
 TEST_CASE("BatchNorm statistics, normalisation and gradients equal double loops", "[cpu][batch_norm]") {
   Device2 d;
-  for (const int64_t M : {2, 37, 700}) {
-    const int64_t C = 19;
+  for (const auto& size : std::vector<std::pair<int64_t, int64_t>>{{2, 19}, {37, 19}, {700, 19}, {700, 150}}) {
+    const int64_t M = size.first, C = size.second;
     const double rows = static_cast<double>(M);
     Matrix x(M, C, 1, 5), gain(1, C, 2), shift(1, C, 3), dy(M, C, 4), y(M, C, 5), mean(1, C, 6), m2(1, C, 7), rstd(1, C, 8);
     BatchNormStatistics<float>::cpu(d.on, x.view(), mean.data(), m2.data());
@@ -183,14 +183,39 @@ TEST_CASE("BatchNorm statistics, normalisation and gradients equal double loops"
       const Matrix dx0 = dx, dgain0 = dgain, dshift0 = dshift;
       BatchNormBackward<float>::cpu(d.on, mode, dy.view(), x.view(), mean.data(), rstd.data(), gain.data(), dx.view(), Write::add,
                                     dgain.data(), dshift.data());
-      CHECK(error(dx, [&](int64_t r, int64_t c) {
-              const size_t i = static_cast<size_t>(c);
-              const double own = mode == BatchNormMode::batch ? a[i] / rows + h(r, c) * b[i] / rows : 0;
-              return dx0.at(r, c) + gain.at(0, c) * rstd.at(0, c) * (dy.at(r, c) - own);
-            }) < 2e-6);
+      const auto slope = [&](int64_t r, int64_t c) {
+        const size_t i = static_cast<size_t>(c);
+        const double own = mode == BatchNormMode::batch ? a[i] / rows + h(r, c) * b[i] / rows : 0;
+        return gain.at(0, c) * rstd.at(0, c) * (dy.at(r, c) - own);
+      };
+      CHECK(error(dx, [&](int64_t r, int64_t c) { return dx0.at(r, c) + slope(r, c); }) < 2e-6);
       CHECK(error(dgain, [&](int64_t, int64_t c) { return dgain0.at(0, c) + b[static_cast<size_t>(c)]; }) < 2e-6);
       CHECK(error(dshift, [&](int64_t, int64_t c) { return dshift0.at(0, c) + a[static_cast<size_t>(c)]; }) < 2e-6);
+      BatchNormBackward<float>::cpu(d.on, mode, dy.view(), x.view(), mean.data(), rstd.data(), gain.data(), dx.view(), Write::overwrite,
+                                    nullptr, nullptr);
+      bool close = true;
+      for (int64_t r = 0; r < M; ++r)
+        for (int64_t c = 0; c < C; ++c) close = close && std::abs(dx.at(r, c) - slope(r, c)) <= 2e-6 * std::max(1.0, rstd.at(0, c));
+      CHECK(close);
+      CHECK(dx.gaps_untouched());
     }
+  }
+}
+
+TEST_CASE("BatchNorm gives the same bytes for any number of threads", "[cpu][batch_norm]") {
+  const int64_t M = 1500, C = 150;
+  Matrix x(M, C, 1, 5), gain(1, C, 2), dy(M, C, 4), rstd(1, C, 8);
+  std::vector<Matrix> first;
+  for (const int threads : test::thread_counts()) {
+    ThreadPool pool(threads);
+    const Execution on{Device::cpu, &pool};
+    Matrix mean(1, C, 6), m2(1, C, 7), dx(M, C, 9), dgain(1, C, 10), dshift(1, C, 11);
+    BatchNormStatistics<float>::cpu(on, x.view(), mean.data(), m2.data());
+    BatchNormBackward<float>::cpu(on, BatchNormMode::batch, dy.view(), x.view(), mean.data(), rstd.data(), gain.data(), dx.view(),
+                                  Write::overwrite, dgain.data(), dshift.data());
+    const std::vector<Matrix> all{mean, m2, dx, dgain, dshift};
+    if (first.empty()) first = all;
+    for (size_t i = 0; i < all.size(); ++i) CHECK(all[i].same_bytes(first[i]));
   }
 }
 
