@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of tiles with masks: equal masks are stored once, so that a regular pattern stays small.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -75,42 +76,6 @@ TilePlan MaskedPlan::finish() {
           "a tile plan of {} queries was given {} tiles of queries", plan_.queries, plan_.by_query.begin.size() - 1);
   plan_.by_key = transposed(plan_.by_query, TilePlan::tiles_of(plan_.keys));
   return std::move(plan_);
-}
-
-TilePlan list_plan(int32_t keys, std::span<const int32_t> begin, std::span<const int32_t> list) {
-  require(!begin.empty() && begin.front() == 0 && begin.back() == static_cast<int32_t>(list.size()),
-          "a tile plan of lists: the {} beginnings do not run from 0 to the {} keys listed", begin.size(), list.size());
-  const auto queries = static_cast<int32_t>(begin.size()) - 1;
-  MaskedPlan plan(queries, keys);
-  std::vector<int32_t> slot(static_cast<size_t>(TilePlan::tiles_of(keys)), -1);  // of a key tile in `masks`
-  std::vector<int32_t> met;
-  std::vector<TileMask> masks;
-  for (int32_t q = 0; q < queries; q += tile) {
-    for (int32_t i = q; i < std::min(queries, q + tile); ++i) {
-      require(begin[static_cast<size_t>(i)] <= begin[static_cast<size_t>(i) + 1],
-              "a tile plan of lists: the list of query {} ends before it begins", i);
-      int32_t last = -1;
-      for (int32_t e = begin[static_cast<size_t>(i)]; e < begin[static_cast<size_t>(i) + 1]; ++e) {
-        const int32_t j = list[static_cast<size_t>(e)];
-        require(j > last && j < keys, "a tile plan of lists: key {} of query {} is not above {} and below {}", j, i, last, keys);
-        last = j;
-        int32_t& at = slot[static_cast<size_t>(j / tile)];
-        if (at < 0) {
-          at = static_cast<int32_t>(met.size());
-          met.push_back(j / tile);
-          masks.resize(met.size());
-        }
-        masks[static_cast<size_t>(at)].keys[i - q] |= uint64_t{1} << (j % tile);
-      }
-    }
-    std::sort(met.begin(), met.end());
-    for (const int32_t t : met) plan.add(t, masks[static_cast<size_t>(slot[static_cast<size_t>(t)])]);
-    plan.end_query_tile();
-    for (const int32_t t : met) slot[static_cast<size_t>(t)] = -1;
-    met.clear();
-    masks.clear();
-  }
-  return plan.finish();
 }
 
 }  // namespace tapeformer

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which keys a query may use, as lists of tiles: the structure that the attention kernel walks. A plan belongs to one sequence length.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -52,10 +50,6 @@ using PlanPointer = std::shared_ptr<const TilePlan>;
 TilePlan full_plan(int32_t queries, int32_t keys);
 // Query i sees the keys first[i] <= j < end[i]; bounds are cut to 0 .. keys, an empty interval means no key.
 TilePlan interval_plan(int32_t keys, std::vector<int32_t> first, std::vector<int32_t> end);
-// Query i sees the keys list[begin[i]] ... list[begin[i + 1] - 1], ascending and distinct. For irregular patterns: time is linear in the
-// pairs and the tiles.
-TilePlan list_plan(int32_t keys, std::span<const int32_t> begin, std::span<const int32_t> list);
-
 // Builds a plan from masks, query tile after query tile.
 class MaskedPlan {
  public:
@@ -70,27 +64,5 @@ class MaskedPlan {
   TilePlan plan_;
   std::unordered_multimap<uint64_t, int32_t> known_;  // masks by their hash
 };
-
-// Query i may use those keys j of the candidate tiles for which allowed(i, j); i and j count in the plan, not in rows. candidates(t) is a
-// range of the key tiles that query tile t may meet, in any order. Asks 64 x 64 times for a candidate.
-template <class Candidates, class Allowed>
-TilePlan masked_plan(int32_t queries, int32_t keys, Candidates&& candidates, Allowed&& allowed) {
-  MaskedPlan plan(queries, keys);
-  for (int32_t t = 0; t < TilePlan::tiles_of(queries); ++t) {
-    const auto& range = candidates(t);
-    std::vector<int32_t> tiles(range.begin(), range.end());
-    std::sort(tiles.begin(), tiles.end());
-    tiles.erase(std::unique(tiles.begin(), tiles.end()), tiles.end());
-    for (const int32_t u : tiles) {
-      TileMask mask{};
-      for (int32_t i = t * TilePlan::tile; i < std::min(queries, (t + 1) * TilePlan::tile); ++i)
-        for (int32_t j = u * TilePlan::tile; j < std::min(keys, (u + 1) * TilePlan::tile); ++j)
-          mask.keys[i % TilePlan::tile] |= uint64_t{allowed(i, j)} << (j % TilePlan::tile);
-      plan.add(u, mask);
-    }
-    plan.end_query_tile();
-  }
-  return plan.finish();
-}
 
 }  // namespace tapeformer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/hash_rounds.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 

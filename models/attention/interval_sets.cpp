@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/interval_sets.h"
 
+#include <algorithm>
+
 namespace tapeformer::models {
 namespace {
 

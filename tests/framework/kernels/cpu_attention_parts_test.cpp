@@ -13,6 +13,7 @@
 #include "framework/kernels/attention.h"
 #include "tests/framework/kernels/instruction_sets.h"
 #include "tests/support/catch.h"
+#include "tests/support/plans.h"
 
 using namespace tapeformer;
 using namespace tapeformer::kernels;
@@ -40,11 +41,9 @@ PlanPointer plan_of(int rows, int part, int parts) {
   std::iota(keys.begin(), keys.end(), 0);
   std::mt19937 generator(static_cast<uint32_t>(rows * 16 + part));
   std::shuffle(keys.begin(), keys.end(), generator);
-  std::vector<int32_t> tiles(static_cast<size_t>(TilePlan::tiles_of(rows)));
-  std::iota(tiles.begin(), tiles.end(), 0);
-  TilePlan plan = masked_plan(
-      static_cast<int32_t>(queries.size()), rows, [&](int32_t) { return tiles; },
-      [&](int32_t i, int32_t j) { return in_part(part, parts, queries[static_cast<size_t>(i)], keys[static_cast<size_t>(j)]); });
+  TilePlan plan = test::plan_of_pairs(static_cast<int32_t>(queries.size()), rows, [&](int32_t i, int32_t j) {
+    return in_part(part, parts, queries[static_cast<size_t>(i)], keys[static_cast<size_t>(j)]);
+  });
   plan.query_rows = queries;
   plan.key_rows = keys;
   return std::make_shared<const TilePlan>(std::move(plan));

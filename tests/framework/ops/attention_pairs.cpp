@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "framework/core/random.h"
+#include "tests/support/plans.h"
 
 namespace tapeformer::test {
 namespace {
@@ -56,21 +57,7 @@ PlanPointer plan_of(const PairsForm& f, const Pairs& pairs, int part, Generator&
     return pairs.at(query_rows[static_cast<size_t>(i)], key_rows[static_cast<size_t>(j)]) == part;
   };
   const auto queries = static_cast<int32_t>(query_rows.size()), keys = static_cast<int32_t>(key_rows.size());
-  TilePlan plan;
-  if (generator() % 2) {
-    std::vector<int32_t> tiles(static_cast<size_t>(TilePlan::tiles_of(keys)));
-    std::iota(tiles.begin(), tiles.end(), 0);
-    plan = masked_plan(
-        queries, keys, [&](int32_t) { return tiles; }, allowed);
-  } else {
-    std::vector<int32_t> begin{0}, list;
-    for (int32_t i = 0; i < queries; ++i) {
-      for (int32_t j = 0; j < keys; ++j)
-        if (allowed(i, j)) list.push_back(j);
-      begin.push_back(static_cast<int32_t>(list.size()));
-    }
-    plan = list_plan(keys, begin, list);
-  }
+  TilePlan plan = plan_of_pairs(queries, keys, allowed);
   if (f.listed) {
     plan.query_rows = query_rows;
     plan.key_rows = key_rows;

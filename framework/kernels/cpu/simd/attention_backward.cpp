@@ -6,8 +6,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // After foreach_target.h:
-#include <hwy/contrib/math/math-inl.h>
-
 #include "framework/kernels/cpu/simd/attention_tile.h"
 
 HWY_BEFORE_NAMESPACE();

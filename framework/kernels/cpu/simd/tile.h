@@ -165,18 +165,6 @@ HWY_INLINE void for_row_blocks(int rows, const F& f) {
   }
 }
 
-// C[M x N] = (accumulate ? C : 0) + X Y; N a multiple of kCols.
-template <Left L, bool accumulate>
-HWY_INLINE void product(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, float* c, size_t ldc) {
-  for_row_blocks(M, [&]<int R>(int r) HWY_ATTR {
-    for (int n = 0; n < N; n += kCols) {
-      Block<R> b = accumulate ? load<R>(c + r * ldc + n, ldc) : zero<R>();
-      multiply<L, R>(L == Left::rows ? x + r * ldx : x + r, ldx, y + n, ldy, K, b);
-      store<R>(b, c + r * ldc + n, ldc);
-    }
-  });
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace tapeformer::simd
 HWY_AFTER_NAMESPACE();
