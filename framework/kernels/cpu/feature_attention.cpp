@@ -198,6 +198,7 @@ class Run {
       head_.offset = static_cast<float>(call_.offset * per_feature);
     } else if (call_.map == FeatureMap::trigonometric) {
       head_.feature_scale = static_cast<float>(std::numbers::sqrt2 * per_feature);
+      head_.added_length = static_cast<float>(trigonometric_norm);
     }
   }
 

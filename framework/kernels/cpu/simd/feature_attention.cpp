@@ -249,7 +249,7 @@ HWY_INLINE void pull(const FeatureHead& p, const FeatureChunk& u, bool keys, int
     if (random_exponential(p.map)) x_factor = total[r] * p.input_scale;
     if (p.map == Feature::trigonometric) {
       const float length = w.info.a[r];
-      factor = 1.f / (length + kTrigonometricNorm);
+      factor = 1.f / (length + p.added_length);
       x_factor = length > 0 ? dot(p.input, x, g) / length : 0;
     }
     for (int c = 0; c < p.input; c += kLanes) {

@@ -16,6 +16,7 @@ struct FeatureHead {
   Feature map = Feature::given;
   int input = 0, features = 0, dims = 0, matrix_rows = 0;
   float offset = 0;
+  float added_length = 0;                    // to |x|, trigonometric only
   float input_scale = 1, feature_scale = 1;  // D^(-1/4) or M^(-1/2), and M^(-1/2) or the like, as the map has them
   const float* panels = nullptr;             // W' [input x matrix_rows] packed; for maps with exp times log2 e
   const float* back_panels = nullptr;        // W [matrix_rows x input] packed

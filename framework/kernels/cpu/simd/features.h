@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tapeformer::simd {
 namespace HWY_NAMESPACE {
 
-constexpr float kBitsPerNat = 1.44269504088896341f, kNatsPerBit = 0.693147180559945309f, kTrigonometricNorm = 1e-3f;
+constexpr float kBitsPerNat = 1.44269504088896341f, kNatsPerBit = 0.693147180559945309f;
 
 // sin and cos for |x| up to some thousands: reduced by multiples of pi / 2 in three parts, polynomials of Cephes on [-pi/4, pi/4].
 HWY_INLINE void sine_cosine(V x, V& sine, V& cosine) {
@@ -69,7 +69,7 @@ HWY_INLINE void scale_input(const FeatureHead& p, const FeatureChunk& u, int fir
       info.a[r] = 0.5f * kBitsPerNat * p.input_scale * p.input_scale * sum_lanes(square);
     } else if (p.map == Feature::trigonometric) {
       info.a[r] = hn::GetLane(hn::Sqrt(hn::Set(d, sum_lanes(square))));
-      scale = 1.f / (info.a[r] + kTrigonometricNorm);
+      scale = 1.f / (info.a[r] + p.added_length);
     }
     for (int c = 0; c < end; c += kLanes) hn::Store(hn::Mul(hn::Load(d, y + c), hn::Set(d, scale)), d, y + c);
   }
