@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "framework/ops/dropout.h"
-#include "framework/ops/embedding.h"
 
 namespace tapeformer::models {
 namespace {
@@ -26,7 +25,7 @@ Variable Embedding::forward(Context& context, const data::Batch& batch) {
   if (tokens_) x = ops::embedding(context, batch.tokens, *tokens_);
   else x = projection_->forward(context, {context.dtype == Dtype::f32 ? batch.values : batch.values.converted(context.dtype), no_node});
   if (positions_) x = ops::add_learned_positions(context, x, *positions_, batch.packing);
-  if (position_ == PositionType::sinusoidal) x = ops::add_sinusoidal_positions(context, x, batch.packing);
+  if (position_ == PositionType::sinusoidal) x = ops::add_sinusoidal_positions(context, x, batch.packing, sinusoids_);
   x = ops::dropout(context, x, context.dropout(dropout_, "dropout", name_, batch.packing));
   if (context.inspect) context.inspect(name_, x.value);
   return x;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "framework/data/dataset.h"
+#include "framework/ops/embedding.h"
 #include "models/settings.h"
 
 namespace tapeformer::models {
@@ -22,6 +23,7 @@ class Embedding {
   std::optional<Parameter> tokens_;      // [V,C]
   std::optional<nn::Linear> projection_;  // F -> C
   std::optional<Parameter> positions_;   // [max_length,C]
+  ops::Sinusoids sinusoids_;
 };
 
 }  // namespace tapeformer::models

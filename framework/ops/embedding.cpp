@@ -2,6 +2,8 @@
 // Embeddings and positions: checks of indices, forward and backward.
 #include "framework/ops/embedding.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "framework/kernels/embedding.h"
@@ -97,17 +99,29 @@ Variable add_learned_positions(Context& ctx, const Variable& x, Parameter& table
   return y;
 }
 
-Variable add_sinusoidal_positions(Context& ctx, const Variable& x, const Packing& packing) {
+const Tensor& Sinusoids::table(Dtype dtype, int64_t length, int64_t columns) {
+  const bool fits = table_.defined() && table_.dtype() == dtype && table_.shape()[0] >= length && table_.shape()[1] == columns;
+  // A power of two, so that lengths that grow little by little make few tables.
+  if (!fits) table_ = sinusoids(dtype, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, length)))), columns);
+  return table_;
+}
+
+Variable add_sinusoidal_positions(Context& ctx, const Variable& x, const Packing& packing, Sinusoids& kept) {
   check_matrix(ctx, "add_sinusoidal_positions", "x", x.value);
   check_rows("add_sinusoidal_positions", x.value, packing);
   const ProfileScope profile(ctx, "add_sinusoidal_positions", [&] { return pass_work(x.value, {1, 2}, {0, 0}); });
   Variable y{x.value.clone()};
-  look_up(ctx, packing.positions().data(), sinusoids(ctx.dtype, packing.longest(), x.value.shape()[1]), y.value, kernels::Write::add);
+  look_up(ctx, packing.positions().data(), kept.table(ctx.dtype, packing.longest(), x.value.shape()[1]), y.value, kernels::Write::add);
   // dx = dy.
   if (ctx.records(x))
     y.node =
         ctx.tape->record("add_sinusoidal_positions", [x = x.node](Tape& tape, const Tensor& gradient) { tape.add_gradient(x, gradient); });
   return y;
+}
+
+Variable add_sinusoidal_positions(Context& ctx, const Variable& x, const Packing& packing) {
+  Sinusoids once;
+  return add_sinusoidal_positions(ctx, x, packing, once);
 }
 
 }  // namespace tapeformer::ops

@@ -9,7 +9,20 @@ namespace tapeformer::ops {
 Variable embedding(Context&, const Tensor& tokens, Parameter& table);
 // y = x + table[position of the row in its sequence]; table [max_length, C]. A longer sequence is Error(data).
 Variable add_learned_positions(Context&, const Variable& x, Parameter& table, const Packing&);
-// y = x + the sinusoids of Vaswani et al. 2017 (1706.03762): sin(pos / 10000^(2i/C)) in column 2i, cos in 2i + 1.
+
+// The sinusoids of Vaswani et al. 2017 (1706.03762), made when a length is first met and kept: sin(pos / 10000^(2i/C)) in column 2i, cos in
+// 2i + 1. For one thread at a time.
+class Sinusoids {
+ public:
+  // [at least length, columns]
+  const Tensor& table(Dtype dtype, int64_t length, int64_t columns);
+
+ private:
+  Tensor table_;
+};
+// y = x + the sinusoids of the row's position in its sequence.
+Variable add_sinusoidal_positions(Context&, const Variable& x, const Packing&, Sinusoids&);
+// The same without a table to keep: for few rows.
 Variable add_sinusoidal_positions(Context&, const Variable& x, const Packing&);
 
 }  // namespace tapeformer::ops

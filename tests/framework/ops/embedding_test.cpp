@@ -67,6 +67,25 @@ TEST_CASE("sinusoidal positions equal their formula", "[embedding]") {
   check_op(c);
 }
 
+TEST_CASE("a kept table of sinusoids serves shorter sequences, and gives every length the same bytes", "[embedding]") {
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    Context ctx = test_context(device, nullptr);
+    ops::Sinusoids kept;
+    for (const int32_t length : {5, 3, 100, 64, 101, 1000}) {
+      const Packing packing({length, 2}, {0, 1});
+      const Variable x{random_tensor(Dtype::f64, {length + 2, 6}, 1).converted(device.dtype)};
+      CHECK(Matrix(ops::add_sinusoidal_positions(ctx, x, packing, kept).value).values ==
+            Matrix(ops::add_sinusoidal_positions(ctx, x, packing).value).values);
+    }
+    const std::byte* const made = kept.table(ctx.dtype, 1024, 6).raw();
+    CHECK(kept.table(ctx.dtype, 10, 6).raw() == made);
+    CHECK(kept.table(ctx.dtype, 10, 7).shape()[1] == 7);
+    const Dtype other = ctx.dtype == Dtype::f32 ? Dtype::f64 : Dtype::f32;
+    CHECK(kept.table(other, 10, 7).dtype() == other);
+  }
+}
+
 TEST_CASE("tokens and positions outside their tables are data errors that name them", "[embedding]") {
   using Catch::Matchers::Contains;
   Context ctx = test_context(test_devices().front(), nullptr);
