@@ -21,13 +21,6 @@ struct Sum {
   static void cpu(const Execution&, View<const T> x, View<const T> y, View<T> z);
 };
 
-// x *= factor.
-template <class T>
-struct Scale {
-  static void reference(const Execution&, T factor, View<T> x);
-  static void cpu(const Execution&, T factor, View<T> x);
-};
-
 // z (+)= x y, element by element.
 template <class T>
 struct Multiply {
@@ -35,7 +28,7 @@ struct Multiply {
   static void cpu(const Execution&, View<const T> x, View<const T> y, View<T> z, Write);
 };
 
-// y (+)= factor x.
+// y (+)= factor x; y may be x.
 template <class T>
 struct Scaled {
   static void reference(const Execution&, T factor, View<const T> x, View<T> y, Write);

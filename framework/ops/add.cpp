@@ -29,17 +29,18 @@ Variable add(Context& ctx, const Variable& x, const Variable& y) {
 Variable add(Context& ctx, const Variable& x, const Variable& y, double factor) {
   check_tensor("add", "x", x.value, ctx.dtype, x.value.shape());
   check_tensor("add", "y", y.value, ctx.dtype, x.value.shape());
-  const auto scaled = [factor](const Execution& on, const Tensor& t) {
-    Tensor copy = t.clone();
-    dispatch(t.dtype(), [&]<class T>(T) { kernels::launch<kernels::Scale, T>(on, static_cast<T>(factor), copy.matrix<T>()); });
-    return copy;
+  Variable z{x.value.clone()};
+  const auto add_scaled = [factor](const Execution& on, const Tensor& from, const GradientTarget& to) {
+    dispatch(from.dtype(), [&]<class T>(T) {
+      kernels::launch<kernels::Scaled, T>(on, static_cast<T>(factor), from.matrix<const T>(), to.tensor.matrix<T>(), to.write);
+    });
   };
-  Variable z{scaled(ctx.on, y.value)};
-  dispatch(ctx.dtype, [&]<class T>(T) { kernels::launch<kernels::AddTo, T>(ctx.on, x.value.matrix<const T>(), z.value.matrix<T>()); });
+  add_scaled(ctx.on, y.value, {z.value, kernels::Write::add});
+  // dx = dz, dy = factor dz.
   if (ctx.records(x) || ctx.records(y))
-    z.node = ctx.tape->record("add", [x = x.node, y = y.node, scaled](Tape& tape, const Tensor& gradient) {
+    z.node = ctx.tape->record("add", [x = x.node, y = y.node, add_scaled](Tape& tape, const Tensor& gradient) {
       tape.add_gradient(x, gradient);
-      if (y != no_node) tape.add_gradient(y, scaled(tape.execution(), gradient));
+      if (y != no_node) add_scaled(tape.execution(), gradient, tape.gradient_target(y, gradient.dtype(), gradient.shape()));
     });
   return z;
 }

@@ -36,7 +36,8 @@ Loss summed(Context& ctx, const Variable& x, const Tensor& per_row, const Tensor
     loss.sum.node = ctx.tape->record("loss", [node = x.node, dx = std::move(dx)](Tape& tape, const Tensor& gradient) {
       dispatch(gradient.dtype(), [&]<class T>(T) {
         const T factor = *gradient.data<T>();
-        if (factor != T{1}) kernels::launch<kernels::Scale, T>(tape.execution(), factor, dx.matrix<T>());
+        if (factor != T{1})
+          kernels::launch<kernels::Scaled, T>(tape.execution(), factor, dx.matrix<const T>(), dx.matrix<T>(), kernels::Write::overwrite);
       });
       tape.add_gradient(node, dx);
     });

@@ -28,16 +28,6 @@ void Sum<float>::cpu(const Execution& on, View<const float> x, View<const float>
 }
 
 template <>
-void Scale<float>::cpu(const Execution& on, float factor, View<float> x) {
-  parallel_blocks(*on.threads, x.rows, cpu::pass_rows(x.columns), [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) {
-      float* a = x.row(r);
-      for (int64_t c = 0; c < x.columns; ++c) a[c] *= factor;
-    }
-  });
-}
-
-template <>
 void Multiply<float>::cpu(const Execution& on, View<const float> x, View<const float> y, View<float> z, Write write) {
   parallel_blocks(*on.threads, x.rows, cpu::pass_rows(x.columns), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {

@@ -19,12 +19,6 @@ void Sum<T>::reference(const Execution&, View<const T> x, View<const T> y, View<
 }
 
 template <class T>
-void Scale<T>::reference(const Execution&, T factor, View<T> x) {
-  for (int64_t r = 0; r < x.rows; ++r)
-    for (int64_t c = 0; c < x.columns; ++c) x.row(r)[c] *= factor;
-}
-
-template <class T>
 void Multiply<T>::reference(const Execution&, View<const T> x, View<const T> y, View<T> z, Write write) {
   for (int64_t r = 0; r < x.rows; ++r)
     for (int64_t c = 0; c < x.columns; ++c) reference::store(z.row(r)[c], static_cast<double>(x.row(r)[c]) * y.row(r)[c], write);
@@ -40,8 +34,6 @@ template decltype(AddTo<float>::reference) AddTo<float>::reference;
 template decltype(AddTo<double>::reference) AddTo<double>::reference;
 template decltype(Sum<float>::reference) Sum<float>::reference;
 template decltype(Sum<double>::reference) Sum<double>::reference;
-template decltype(Scale<float>::reference) Scale<float>::reference;
-template decltype(Scale<double>::reference) Scale<double>::reference;
 template decltype(Multiply<float>::reference) Multiply<float>::reference;
 template decltype(Multiply<double>::reference) Multiply<double>::reference;
 template decltype(Scaled<float>::reference) Scaled<float>::reference;

@@ -371,7 +371,9 @@ TEST_CASE("sums and scalings of strided matrices", "[cpu][elementwise]") {
   CHECK(error(y, [&](int64_t r, int64_t c) { return x.at(r, c) + y0.at(r, c); }) < 1e-6);
   Sum<float>::cpu(d.on, x.view(), y.view(), z.view());
   CHECK(error(z, [&](int64_t r, int64_t c) { return x.at(r, c) + y.at(r, c); }) < 1e-6);
-  Scale<float>::cpu(d.on, 0.25f, z.view());
+  Scaled<float>::cpu(d.on, 0.25f, z.view(), z.view(), Write::overwrite);
   CHECK(error(z, [&](int64_t r, int64_t c) { return 0.25 * (x.at(r, c) + y.at(r, c)); }) < 1e-6);
+  Scaled<float>::cpu(d.on, 2.f, x.view(), z.view(), Write::add);
+  CHECK(error(z, [&](int64_t r, int64_t c) { return 2.25 * x.at(r, c) + 0.25 * y.at(r, c); }) < 1e-6);
   CHECK((y.gaps_untouched() && z.gaps_untouched()));
 }

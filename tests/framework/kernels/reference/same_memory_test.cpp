@@ -58,7 +58,7 @@ TEST_CASE("sums and the feed-forward residual in place, columns of a wider array
 
 TEST_CASE("scaling and adding", "[reference]") {
   const Tensor x = random(1), y = x.clone();
-  Scale<double>::reference(on, -3, y.matrix<double>());
+  Scaled<double>::reference(on, -3, y.matrix<const double>(), y.matrix<double>(), Write::overwrite);
   AddTo<double>::reference(on, x.matrix<double>(), y.matrix<double>());
   for (size_t i = 0; i < 24; ++i) CHECK(std::abs(y.span<double>()[i] + 2 * x.span<double>()[i]) < 1e-12);
 }
