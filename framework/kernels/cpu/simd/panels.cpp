@@ -115,29 +115,8 @@ int columns_here() { return kCols; }
 
 void pack_here(ConstRows w, int K, int N, bool transposed, int first, int last, float* out) {
   for (int p = first; p < last; ++p) {
-    float* HWY_RESTRICT panel = out + static_cast<size_t>(p) * K * kCols;
-    const int n0 = p * kCols, width = smaller(kCols, N - n0);
-    if (transposed) {
-      // Some rows of the panel at a time, so that its lines stay in the first-level cache while all columns write to them.
-      for (int k0 = 0; k0 < K; k0 += 16) {
-        const int k1 = smaller(K, k0 + 16);
-        int c = 0;
-        for (; c + 4 <= width && k1 - k0 == 16; c += 4)
-          for (int k = k0; k < k1; k += 4)
-            transpose4(w.row(n0 + c) + k, static_cast<size_t>(w.stride), panel + k * kCols + c, static_cast<size_t>(kCols));
-        for (; c < width; ++c) {
-          const float* HWY_RESTRICT from = w.row(n0 + c);
-          for (int k = k0; k < k1; ++k) panel[k * kCols + c] = from[k];
-        }
-        for (int k = k0; k < k1; ++k)
-          for (int c = width; c < kCols; ++c) panel[k * kCols + c] = 0;
-      }
-    } else {
-      for (int k = 0; k < K; ++k) {
-        hn::Store(load_at(w.row(k) + n0, 0, width), D(), panel + k * kCols);
-        hn::Store(load_at(w.row(k) + n0, kLanes, width), D(), panel + k * kCols + kLanes);
-      }
-    }
+    const int n = p * kCols;
+    pack_panel(w, transposed, 0, K, n, smaller(kCols, N - n), kCols, out + static_cast<size_t>(p) * K * kCols);
   }
 }
 

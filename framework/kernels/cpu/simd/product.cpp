@@ -18,33 +18,6 @@ constexpr int kDepth = 256;  // of a part of the sum over k
 // A panel of op(B): `depth` rows of kCols floats, or of kLanes where no more columns are left.
 constexpr int panel_width(int columns) { return columns <= kLanes ? kLanes : kCols; }
 
-// Columns n ... n + width - 1 of op(B), rows k ... k + depth - 1, as a panel; columns beyond are 0.
-HWY_INLINE void pack_panel(const Product& p, int k, int depth, int n, int width, float* HWY_RESTRICT panel) {
-  const int stride = panel_width(width);
-  if (!p.transpose_b) {
-    for (int i = 0; i < depth; ++i)
-      for (int c = 0; c < stride; c += kLanes) {
-        const float* row = p.b.row(k + i) + n;
-        hn::Store(c < width ? load_at(row, c, width) : hn::Zero(D()), D(), panel + i * stride + c);
-      }
-    return;
-  }
-  // A few rows of the panel at a time, so that its lines stay in the first-level cache while all columns write to them.
-  for (int i0 = 0; i0 < depth; i0 += 16) {
-    const int i1 = smaller(depth, i0 + 16);
-    int c = 0;
-    for (; c + 4 <= width && i1 - i0 == 16; c += 4)
-      for (int i = i0; i < i1; i += 4)
-        transpose4(p.b.row(n + c) + k + i, static_cast<size_t>(p.b.stride), panel + i * stride + c, static_cast<size_t>(stride));
-    for (; c < width; ++c) {
-      const float* HWY_RESTRICT from = p.b.row(n + c) + k;
-      for (int i = i0; i < i1; ++i) panel[i * stride + c] = from[i];
-    }
-    for (int i = i0; i < i1; ++i)
-      for (int z = width; z < stride; ++z) panel[i * stride + z] = 0;
-  }
-}
-
 // One vector of columns.
 template <Left L, int R>
 HWY_INLINE void multiply_narrow(const float* HWY_RESTRICT x, size_t ldx, const float* HWY_RESTRICT y, int K, V (&acc)[R]) {
@@ -158,7 +131,10 @@ void product_here(const Product& p, float* scratch) {
   float* const copy = scratch + static_cast<size_t>(kDepth) * static_cast<size_t>(round_up(p.N, kCols));
   for (int k = 0; k == 0 || k < p.K; k += kDepth) {
     const int depth = smaller(kDepth, p.K - k);
-    for (int n = 0; n < p.N; n += kCols) pack_panel(p, k, depth, n, smaller(kCols, p.N - n), scratch + static_cast<size_t>(n) * kDepth);
+    for (int n = 0; n < p.N; n += kCols) {
+      const int width = smaller(kCols, p.N - n);
+      pack_panel(p.b, p.transpose_b, k, depth, n, width, panel_width(width), scratch + static_cast<size_t>(n) * kDepth);
+    }
     const Finish finish{p.alpha, p.add || k > 0};
     if (!p.transpose_a && p.a.stride % 512 != 0) {
       multiply_all(p, LeftRows{p.a.data + k, static_cast<size_t>(p.a.stride)}, depth, scratch, finish);

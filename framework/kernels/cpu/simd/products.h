@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products behind panels.h for the instruction set being compiled; defined in panels.cpp.
+// The products behind panels.h for the instruction set being compiled, defined in panels.cpp, and the packing of a panel.
 #if defined(TAPEFORMER_SIMD_PRODUCTS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TAPEFORMER_SIMD_PRODUCTS_H
 #undef TAPEFORMER_SIMD_PRODUCTS_H
@@ -28,6 +28,33 @@ HWY_INLINE void transpose4(const float* HWY_RESTRICT x, size_t ldx, float* HWY_R
   hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, b, f)), d, out + 2 * ldo);
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, b, f)), d, out + 3 * ldo);
 #endif
+}
+
+// Rows k ... k + depth - 1 and columns n ... n + width - 1 of Y as a panel, its rows `stride` floats apart (kLanes or kCols); columns from
+// the width on are 0. Y[k][n] = w[k][n], or w[n][k] when transposed.
+HWY_INLINE void pack_panel(ConstRows w, bool transposed, int k, int depth, int n, int width, int stride, float* HWY_RESTRICT panel) {
+  if (!transposed) {
+    for (int i = 0; i < depth; ++i)
+      for (int c = 0; c < stride; c += kLanes) {
+        const float* row = w.row(k + i) + n;
+        hn::Store(c < width ? load_at(row, c, width) : hn::Zero(D()), D(), panel + i * stride + c);
+      }
+    return;
+  }
+  // A few rows of the panel at a time, so that its lines stay in the first-level cache while all columns write to them.
+  for (int i0 = 0; i0 < depth; i0 += 16) {
+    const int i1 = smaller(depth, i0 + 16);
+    int c = 0;
+    for (; c + 4 <= width && i1 - i0 == 16; c += 4)
+      for (int i = i0; i < i1; i += 4)
+        transpose4(w.row(n + c) + k + i, static_cast<size_t>(w.stride), panel + i * stride + c, static_cast<size_t>(stride));
+    for (; c < width; ++c) {
+      const float* HWY_RESTRICT from = w.row(n + c) + k;
+      for (int i = i0; i < i1; ++i) panel[i * stride + c] = from[i];
+    }
+    for (int i = i0; i < i1; ++i)
+      for (int z = width; z < stride; ++z) panel[i * stride + z] = 0;
+  }
 }
 
 // What the sums of a product start with: 0, a bias[N], or what is in the result.
