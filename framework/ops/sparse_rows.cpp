@@ -7,6 +7,7 @@
 
 #include "framework/ops/check.h"
 #include "framework/ops/dispatch.h"
+#include "framework/ops/in_blocks.h"
 #include "framework/ops/work.h"
 
 namespace tapeformer::ops {
@@ -30,12 +31,35 @@ double entries_a_column(std::span<const RowMapPointer> maps) {
   return sum / static_cast<double>(maps.size());
 }
 
-template <class Maps>
-std::vector<const RowMap*> pointers(const Maps& maps) {
+std::vector<const RowMap*> pointers(std::span<const RowMapPointer> maps) {
   std::vector<const RowMap*> out;
-  for (const auto& m : maps) out.push_back(&*m);
+  for (const RowMapPointer& m : maps) out.push_back(m.get());
   return out;
 }
+
+// Transposed maps: one that several heads share is transposed once, and all at the same time.
+class Transposed {
+ public:
+  Transposed(const Execution& on, std::span<const RowMapPointer> maps) {
+    std::vector<const RowMap*> distinct;
+    std::vector<size_t> which;
+    for (const RowMap* map : pointers(maps)) {
+      const auto at = std::ranges::find(distinct, map);
+      which.push_back(static_cast<size_t>(at - distinct.begin()));
+      if (at == distinct.end()) distinct.push_back(map);
+    }
+    made_.resize(distinct.size());
+    in_blocks(on, static_cast<int64_t>(distinct.size()), 1, [&](int64_t first, int64_t last) {
+      for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) made_[i] = transposed(*distinct[i]);
+    });
+    for (const size_t i : which) maps_.push_back(&made_[i]);
+  }
+  std::span<const RowMap* const> maps() const { return maps_; }
+
+ private:
+  std::vector<RowMap> made_;
+  std::vector<const RowMap*> maps_;
+};
 
 }  // namespace
 
@@ -55,12 +79,10 @@ Variable sparse_rows(Context& ctx, const Variable& x, std::span<const RowMapPoin
   if (ctx.records(x))
     y.node = ctx.tape->record("sparse_rows", [node = x.node, shape = x.value.shape(), held = std::vector(maps.begin(), maps.end())](
                                                  Tape& tape, const Tensor& gradient) {
-      std::vector<std::unique_ptr<RowMap>> back;
-      for (const RowMapPointer& m : held) back.push_back(std::make_unique<RowMap>(transposed(*m)));
+      const Transposed back(tape.execution(), held);
       const GradientTarget dx = tape.gradient_target(node, gradient.dtype(), shape);
       dispatch(gradient.dtype(), [&]<class T>(T) {
-        kernels::launch<kernels::SparseRows, T>(tape.execution(), pointers(back), gradient.matrix<const T>(), dx.tensor.matrix<T>(),
-                                                dx.write);
+        kernels::launch<kernels::SparseRows, T>(tape.execution(), back.maps(), gradient.matrix<const T>(), dx.tensor.matrix<T>(), dx.write);
       });
     });
   return y;

@@ -61,6 +61,30 @@ TEST_CASE("sparse_rows weighs the rows that it adds, for each head on its own", 
   check({other, mean, other}, 5, 3, columns);
 }
 
+TEST_CASE("heads may share a map", "[sparse_rows]") {
+  const auto one = std::make_shared<RowMap>(sparse({{0, 1, 0, 2}, {0, 0, 0, 0}, {3, 1, 0, 0}}, 4)),
+             other = std::make_shared<RowMap>(sparse({{1, 0, 0, 0}, {0, 0, 4, 0}, {0, 0, 0, 1}}, 4));
+  const std::vector<ops::RowMapPointer> shared{one, other, one, one, other}, same(5, other);
+  const auto of = [](const std::vector<ops::RowMapPointer>& maps) {
+    OpCase c;
+    c.inputs = {random_tensor(Dtype::f64, {4, 15}, 1)};
+    c.op = [&](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) { return ops::sparse_rows(ctx, in[0], maps, 5); };
+    c.oracle = [&](const std::vector<Matrix>& in, const std::vector<Matrix>&) {
+      Matrix y(3, 15);
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t col = 0; col < 15; ++col) {
+          const RowMap& map = *maps[size_t(col / 3)];
+          for (auto e = size_t(map.begin[size_t(r)]); e < size_t(map.begin[size_t(r) + 1]); ++e)
+            y(r, col) += map.weight[e] * in[0](map.source[e], col);
+        }
+      return y;
+    };
+    check_op(c);
+  };
+  of(shared);
+  of(same);
+}
+
 TEST_CASE("an entry may stand twice in a row, and a map may give no rows", "[sparse_rows]") {
   RowMap twice;
   twice.rows = 2;
