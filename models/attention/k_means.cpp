@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/k_means.h"
 
-#include <algorithm>
-
 #include "framework/ops/batched_product.h"
-#include "framework/ops/centroid_loss.h"
+#include "framework/ops/centroids.h"
 #include "framework/ops/dispatch.h"
 #include "framework/ops/head_norm.h"
 #include "models/attention/index_lists.h"
 
 namespace tapeformer::models {
-namespace {
-
-// best[r] = the row m of scores [M, T] with the largest score of column r.
-template <class T>
-void largest_rows(const View<const T>& scores, int64_t first, int64_t rows, int32_t* best) {
-  std::vector<T> largest(scores.row(first), scores.row(first) + scores.columns);
-  std::fill_n(best, scores.columns, 0);
-  for (int64_t m = 1; m < rows; ++m) {
-    const T* row = scores.row(first + m);
-    for (int64_t r = 0; r < scores.columns; ++r) {
-      const bool more = row[r] > largest[static_cast<size_t>(r)];
-      largest[static_cast<size_t>(r)] = more ? row[r] : largest[static_cast<size_t>(r)];
-      best[r] = more ? static_cast<int32_t>(m) : best[r];
-    }
-  }
-}
-
-}  // namespace
 
 void KMeansSettings::read(config::Section& section) {
   section.field("clusters", clusters, config::between(1, 1 << 16), "centroids of each head");
@@ -76,17 +56,7 @@ Tensor KMeans::scores(const Context& context, const Tensor& points, const Packin
 }
 
 Tensor KMeans::classes(const Context& context, const Tensor& scores) const {
-  Tensor out(Dtype::i32, {2 * heads_, scores.shape()[1]});
-  const auto task = [&](int64_t g) {
-    ops::dispatch(scores.dtype(), [&]<class T>(T) {
-      largest_rows<T>(scores.matrix<const T>(), g * settings_.clusters, settings_.clusters, out.matrix<int32_t>().row(g));
-    });
-  };
-  if (scores.shape()[1] == 0) return out;
-  if (context.on.device == Device::reference)
-    for (int64_t g = 0; g < 2 * heads_; ++g) task(g);
-  else context.on.threads->run(2 * heads_, task);
-  return out;
+  return ops::largest_scores(context, scores, settings_.clusters);
 }
 
 // Rows are added in their order, so that cutting a batch into micro-batches changes nothing.
@@ -96,21 +66,7 @@ void KMeans::gather(const Context& context, const Tensor& points, const Tensor& 
     members_.assign(index(heads_, 0), 0);
     totals_.assign(index(heads_, 0) * static_cast<size_t>(head_dim_), 0);
   }
-  const auto task = [&](int64_t h) {
-    ops::dispatch(points.dtype(), [&]<class T>(T) {
-      const View<const T> x = points.matrix<const T>();
-      for (int64_t r = 0; r < x.rows; ++r)
-        for (const int64_t g : {h, heads_ + h}) {
-          const size_t at = index(static_cast<int>(h), classes.matrix<int32_t>().row(g)[r]);
-          members_[at] += 1;
-          double* sum = totals_.data() + at * static_cast<size_t>(head_dim_);
-          for (int d = 0; d < head_dim_; ++d) sum[d] += static_cast<double>(x.row(r)[g * head_dim_ + d]);
-        }
-    });
-  };
-  if (context.on.device == Device::reference)
-    for (int64_t h = 0; h < heads_; ++h) task(h);
-  else context.on.threads->run(heads_, task);
+  ops::add_members(context, points, classes, settings_.clusters, members_, totals_);
 }
 
 std::optional<ops::Loss> KMeans::learn(Context& context, const Variable& points, const Tensor& classes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms of heads on the cpu device. A head's row is a few vectors long, so sums run over eight lanes in a fixed order.
+// Norms of heads on the cpu device.
 #include "framework/kernels/head_norm.h"
 
 #include <algorithm>
@@ -7,22 +7,10 @@
 
 #include "framework/core/parallel.h"
 #include "framework/kernels/cpu/blocks.h"
+#include "framework/kernels/cpu/lanes.h"
 
 namespace tapeformer::kernels {
 namespace {
-
-constexpr int lanes = 8;
-
-// The sum of term(c) over 0 .. d - 1.
-template <class Term>
-inline float sum_of(int64_t d, Term term) {
-  float part[lanes] = {};
-  int64_t c = 0;
-  for (; c + lanes <= d; c += lanes)
-    for (int l = 0; l < lanes; ++l) part[l] += term(c + l);
-  for (int l = 0; c < d; ++c, ++l) part[l] += term(c);
-  return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
-}
 
 struct RowNorm {
   float centre = 0, inverse = 0;
@@ -31,8 +19,8 @@ struct RowNorm {
 
 inline RowNorm norm_of(const HeadNormCall& call, const float* x, int64_t d) {
   RowNorm out;
-  if (call.centred) out.centre = sum_of(d, [&](int64_t c) { return x[c]; }) / static_cast<float>(d);
-  const float squares = sum_of(d, [&](int64_t c) { return (x[c] - out.centre) * (x[c] - out.centre); });
+  if (call.centred) out.centre = cpu::sum_of(d, [&](int64_t c) { return x[c]; }) / static_cast<float>(d);
+  const float squares = cpu::sum_of(d, [&](int64_t c) { return (x[c] - out.centre) * (x[c] - out.centre); });
   const float length = std::sqrt(squares / static_cast<float>(d) + static_cast<float>(call.epsilon));
   out.at_floor = length < static_cast<float>(call.floor);
   out.inverse = 1 / (out.at_floor ? static_cast<float>(call.floor) : length);
@@ -72,8 +60,8 @@ void HeadNormBackward<float>::cpu(const Execution& on, const HeadNormCall& call,
         float* to = dx.row(r) + first;
         const RowNorm n = norm_of(call, from, d);
         const float share = factor / static_cast<float>(d);
-        const float average = call.centred ? share * sum_of(d, [&](int64_t c) { return g[c]; }) : 0;
-        const float along = n.at_floor ? 0 : share * n.inverse * sum_of(d, [&](int64_t c) { return g[c] * (from[c] - n.centre); });
+        const float average = call.centred ? share * cpu::sum_of(d, [&](int64_t c) { return g[c]; }) : 0;
+        const float along = n.at_floor ? 0 : share * n.inverse * cpu::sum_of(d, [&](int64_t c) { return g[c] * (from[c] - n.centre); });
         const float slope = along * n.inverse;
         for (int64_t c = 0; c < d; ++c) to[c] += n.inverse * (factor * g[c] - average - (from[c] - n.centre) * slope);
       }
