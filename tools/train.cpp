@@ -112,7 +112,7 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
 void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
                  train::RunDirectory& run, const Continued* continued, const train::Trainer& trainer, const data::Dataset& dataset) {
   if (!continued) return write_start_files(run, document, options.words, dataset.description());
-  run.cut_logs_after(trainer.state().step);
+  run.cut_logs_after(trainer.state());
   run.checkpoints().supersede_after(trainer.state().step);
   write_resumed_files(run, document, options.words);
   for (const std::string& line : continued->messages) command.log.info("{}", line);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -54,6 +55,15 @@ int64_t step_of_line(std::string_view line, bool json) {
   const char* begin = line.data() + at + (json ? key.size() : 1);
   int64_t step = -1;
   return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc() ? step : -1;
+}
+
+bool is_evaluation(std::string_view line) { return line.find("\"split\":\"valid\"") != std::string_view::npos; }
+
+// The last step of which a line is kept.
+int64_t last_step_of(std::string_view line, bool json, const RunState& state) {
+  if (json) return is_evaluation(line) ? std::min(state.step, state.evaluated_step) : state.step;
+  const bool row_to_come = state.position.cursor == 0 && state.epoch.samples > 0;
+  return row_to_come ? state.step - 1 : state.step;
 }
 
 }  // namespace
@@ -122,7 +132,7 @@ void RunDirectory::append(const fs::path& name, std::string_view text) const {
   out.close();
 }
 
-void RunDirectory::cut_logs_after(int64_t step) const {
+void RunDirectory::cut_logs_after(const RunState& state) const {
   for (const char* name : {"metrics.jsonl", "epochs.csv"}) {
     if (!fs::exists(path_ / name)) continue;
     const bool json = std::string_view(name) == "metrics.jsonl";
@@ -134,7 +144,7 @@ void RunDirectory::cut_logs_after(int64_t step) const {
       const std::string_view line(all.data() + at, end - at);
       const bool header = !json && at == 0;
       const int64_t found = step_of_line(line, json);
-      if (header || (found >= 0 && found <= step)) kept.append(line).push_back('\n');
+      if (header || (found >= 0 && found <= last_step_of(line, json, state))) kept.append(line).push_back('\n');
       at = end + 1;
     }
     if (kept != all) write(name, kept);

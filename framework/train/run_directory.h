@@ -8,6 +8,7 @@
 
 #include "framework/core/log.h"
 #include "framework/train/checkpoint_store.h"
+#include "framework/train/state.h"
 
 namespace tapeformer::io {
 class LockFile;
@@ -36,8 +37,9 @@ class RunDirectory {
   void append(const std::filesystem::path& name, std::string_view text) const;
   // Undoes create(): removes what it made, and puts a run that it moved aside back. For a start that was refused before it began.
   void abandon() noexcept;
-  // Cuts metrics.jsonl and epochs.csv after `step`, torn last lines included.
-  void cut_logs_after(int64_t step) const;
+  // Cuts metrics.jsonl and epochs.csv to what a run had written when it was in this state: no later steps, no evaluation and no epoch that
+  // it has yet to do, no torn last line.
+  void cut_logs_after(const RunState&) const;
 
  private:
   RunDirectory(std::filesystem::path path, std::unique_ptr<io::LockFile> lock);

@@ -61,6 +61,7 @@ void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file)
   tokens_before_ = state_.tokens_seen;
   samples_before_ = state_.samples_seen;
   saved_step_ = state_.step;
+  resumed_ = true;
   if (state_.best_step >= 0 && !parts_.run.checkpoints().has(state_.best_step)) {
     parts_.log.warn("the best checkpoint until then, of step {}, is no longer there: the best is looked for anew", state_.best_step);
     state_.best_step = -1;
@@ -90,13 +91,14 @@ ExitCode Trainer::run() {
   parts_.signals.begin_training();
   log_.emplace(parts_.run, parts_.settings.tensorboard, state_.step > 0 ? state_.step : -1);
   evaluate_if_due();  // one that was cut short in the sitting before
+  if (resumed_ && saved_step_ != state_.step) save();
   while (!updates_done() && !stop()) {
     if (parts_.signals.take_save_request()) save();
     if (parts_.signals.take_status_request()) parts_.log.info("step {} epoch {}", state_.step, state_.position.epoch);
     one_update();
   }
   if (updates_done() && evaluation_pending()) evaluate_now();
-  if (saved_step_ != state_.step || improved_) save();
+  if (saved_step_ != state_.step) save();
   parts_.progress.end();
   return complete() ? ExitCode::done : stop().value_or(ExitCode::done);
 }
@@ -153,6 +155,7 @@ void Trainer::evaluate_if_due() {
   if (end_of_epoch() && state_.epoch.samples > 0) {
     log_->epoch_row(state_, rate_, last_evaluation_ && state_.evaluated_step == state_.step ? &*last_evaluation_ : nullptr);
     state_.epoch = {};
+    saved_step_ = -1;
   }
 }
 
@@ -182,6 +185,7 @@ void Trainer::judge(const Evaluation& evaluation) {
     return std::isnan(than) || (higher_is_better(metric.substr(metric.find('/') + 1)) ? value > than + by : value < than - by);
   };
   state_.evaluated_step = state_.step;
+  saved_step_ = -1;  // a checkpoint of this step that is there already does not know of it
   last_evaluation_ = evaluation;
   log_->evaluation_line(state_, data::Part::valid, evaluation);
   if (!s.best.empty())
