@@ -112,8 +112,9 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
 void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
                  train::RunDirectory& run, const Continued* continued, const train::Trainer& trainer, const data::Dataset& dataset) {
   if (!continued) return write_start_files(run, document, options.words, dataset.description());
+  // In this order: a kill in between leaves logs that are too long, which the next start cuts.
+  run.checkpoints().go_back_to(continued->file, trainer.state().step);
   run.cut_logs_after(trainer.state());
-  run.checkpoints().supersede_after(trainer.state().step);
   write_resumed_files(run, document, options.words);
   for (const std::string& line : continued->messages) command.log.info("{}", line);
   say_new_rate(command.log, *continued, experiment.train, trainer, dataset);

@@ -13,6 +13,8 @@ namespace tapeformer::train {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* superseded = "superseded";
+
 // The N of step-N.h5, or -1.
 int64_t step_of_name(const std::string& name) {
   constexpr std::string_view prefix = "step-", suffix = ".h5";
@@ -39,6 +41,12 @@ int64_t best_step_of(const io::Checkpoint& c) {
 
 }  // namespace
 
+void move(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", printable(from.string()), printable(to.string()), error.message());
+}
+
 fs::path CheckpointStore::file_of(int64_t step) const { return directory_ / fmt::format("step-{:08}.h5", step); }
 
 std::vector<int64_t> CheckpointStore::steps() const {
@@ -58,7 +66,7 @@ void CheckpointStore::note_strangers(Log& log) const {
     const std::string name = entry.path().filename().string();
     const int64_t step = step_of_name(name.substr(0, name.find(".tmp-")));
     const bool ours = step >= 0 && is_plain_file(entry) && name.starts_with(file_of(step).filename().string());
-    if (!ours && !entry.is_symlink(ignored) && name != "superseded") names.push_back(printable(name));
+    if (!ours && !entry.is_symlink(ignored) && name != superseded) names.push_back(printable(name));
   }
   if (names.empty()) return;
   std::sort(names.begin(), names.end());
@@ -126,18 +134,21 @@ void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64
   }
 }
 
-void CheckpointStore::supersede_after(int64_t step) const {
-  for (const int64_t s : steps()) {
-    if (s <= step) continue;
-    std::error_code error;
-    fs::create_directories(directory_ / "superseded", error);
-    fs::path aside = directory_ / "superseded" / file_of(s).filename();
-    for (int i = 2; fs::exists(aside, error); ++i)
-      aside = directory_ / "superseded" / fmt::format("{}.{}", file_of(s).filename().string(), i);
-    fs::rename(file_of(s), aside, error);
-    if (error)
-      fail(ExitCode::resource, "{}: cannot be moved to {}: {}", printable(file_of(s).string()), printable(aside.string()), error.message());
-  }
+void CheckpointStore::set_aside(int64_t step) const {
+  std::error_code error;
+  fs::create_directories(directory_ / superseded, error);  // a failure shows in the move
+  const std::string name = file_of(step).filename().string();
+  fs::path aside = directory_ / superseded / name;
+  for (int i = 2; fs::exists(aside, error); ++i) aside = directory_ / superseded / fmt::format("{}.{}", name, i);
+  move(file_of(step), aside);
+}
+
+void CheckpointStore::go_back_to(const fs::path& chosen, int64_t step) const {
+  const fs::path file = fs::canonical(chosen);
+  const bool was_aside = file.parent_path() == fs::canonical(directory_) / superseded;
+  const std::vector<int64_t> all = steps();
+  for (auto s = all.rbegin(); s != all.rend() && (*s > step || (was_aside && *s == step)); ++s) set_aside(*s);
+  if (was_aside) move(file, file_of(step));
   // The links for people follow.
   if (const std::vector<int64_t> left = steps(); !left.empty()) link("last.h5", left.back());
 }

@@ -29,15 +29,20 @@ class CheckpointStore {
   std::filesystem::path best_or_last(Log&) const;
   // Writes, then removes what is neither among the newest `keep_last` (-1: all) nor the best. best_step < 0: there is none.
   void save(const io::Checkpoint&, int64_t step, int64_t keep_last, int64_t best_step) const;
-  // Moves files newer than `step` to superseded/.
-  void supersede_after(int64_t step) const;
+  // For a run that goes on from `chosen`, a checkpoint of `step` here or in superseded/: what is newer goes to superseded/, and what was
+  // there comes back, in place of another one of its step. At each moment the newest file here is one to go on from.
+  void go_back_to(const std::filesystem::path& chosen, int64_t step) const;
   // Removes temporary files of a save that was killed.
   void remove_temporaries() const;
 
  private:
   void note_strangers(Log& log) const;
+  void set_aside(int64_t step) const;
   void link(const char* name, int64_t step) const;
   std::filesystem::path directory_;
 };
+
+// Renames; Error(resource) with both names.
+void move(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace tapeformer::train

@@ -27,12 +27,6 @@ bool holds_files(const fs::path& path) {
   return false;
 }
 
-void move(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) fail(ExitCode::resource, "{}: cannot be moved to {}: {}", printable(from.string()), printable(to.string()), error.message());
-}
-
 fs::path free_name(const fs::path& path) {
   const std::string base = (path.has_filename() ? path : path.parent_path()).string() + ".old-" + utc_stamp();
   fs::path name = base;

@@ -62,7 +62,8 @@ void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file)
   samples_before_ = state_.samples_seen;
   saved_step_ = state_.step;
   resumed_ = true;
-  if (state_.best_step >= 0 && !parts_.run.checkpoints().has(state_.best_step)) {
+  // Where this one is the best, it is the file itself, which may lie in superseded/ until the run begins.
+  if (state_.best_step >= 0 && state_.best_step != state_.step && !parts_.run.checkpoints().has(state_.best_step)) {
     parts_.log.warn("the best checkpoint until then, of step {}, is no longer there: the best is looked for anew", state_.best_step);
     state_.best_step = -1;
     state_.best_value = std::numeric_limits<double>::quiet_NaN();

@@ -3,7 +3,7 @@
 import csv
 import os
 
-from support import Workplace, check, edit_checkpoint, finish
+from support import Workplace, check, edit_checkpoint, finish, same_run
 
 
 def times_of(folder):
@@ -46,7 +46,31 @@ def evaluated_once(work):
     check("already complete" in done.stderr and times_of(work.file("at-its-end")) == before, f"an evaluation at the start was not saved: {done.stderr}")
 
 
+def older(work):
+    work.train("older", "checkpoint.every=2")
+    work.copy_as_killed("older", 12, "first")
+    # The checkpoints are moved before the logs are cut: where the move fails, or the process dies, the newest checkpoint has its logs.
+    work.write(os.path.join("older", "checkpoints", "superseded"), "in the way")
+    before = work.metrics("older"), epochs(work, "older")
+    done = work.call("train", "--resume", "older", "--from", work.file("older", "checkpoints", "step-00000006.h5"))
+    check(done.returncode == 6 and "superseded" in done.stderr, f"exit {done.returncode} {done.stderr}")
+    check((work.metrics("older"), epochs(work, "older")) == before, "logs were cut though the checkpoints stayed")
+    os.remove(work.file("older", "checkpoints", "superseded"))
+    # Back to step 6 and on to another step 8; then back to the first step 8, which was set aside.
+    step_8 = "step-00000008.h5"
+    done = work.resume("older", "--from", work.file("older", "checkpoints", "step-00000006.h5"), "train.duration=8")
+    check(work.checkpoints("older")[-1] == step_8, f"{work.checkpoints('older')}")
+    paths = [work.file(run, "checkpoints", step_8) for run in ("first", "older")]
+    check(same_run.difference(*paths) is not None, "another duration made no other step 8")
+    done = work.resume("older", "--from", work.file("older", "checkpoints", "superseded", step_8))
+    check("no longer there" not in done.stderr and same_run.difference(*paths) is None, f"{same_run.difference(*paths)} {done.stderr}")
+    paths = [work.file(run, "checkpoints", "step-00000012.h5") for run in ("first", "older")]
+    check(same_run.difference(*paths) is None, f"the first step 8 does not lead to the first end: {same_run.difference(*paths)}")
+    aside = sorted(os.listdir(work.file("older", "checkpoints", "superseded")))
+    check(aside == [step_8 + ".2", "step-00000010.h5", "step-00000012.h5"], f"set aside: {aside}")
+
+
 with Workplace() as work:
-    for part in (evaluated_once,):
+    for part in (evaluated_once, older):
         part(work)
-finish(14)
+finish(22)
