@@ -24,24 +24,36 @@ std::string number(std::optional<double> x) { return x && std::isfinite(*x) ? io
 
 }  // namespace
 
-RunLog::RunLog(const RunDirectory& run, bool tensorboard, int64_t resumed_at)
-    : run_(run), tensorboard_(tensorboard), resumed_at_(resumed_at), window_began_(steady_seconds()), epoch_began_(window_began_) {}
+RunLog::RunLog(const RunDirectory& run, bool tensorboard, const std::optional<RunState>& resumed)
+    : run_(run), tensorboard_(tensorboard), window_{steady_seconds()}, epoch_(window_) {
+  if (!resumed) return;
+  purge_from_ = {{data::Part::train, resumed->step + 1}, {data::Part::valid, resumed->evaluated_step + 1}};
+  window_ = {window_.seconds, resumed->window.samples, resumed->window.tokens};
+  epoch_ = {epoch_.seconds, resumed->epoch.samples, resumed->epoch.tokens};
+}
+
+RunLog::Speeds RunLog::speeds(const RunState::Sums& sums, const Began& began) {
+  const double seconds = std::max(1e-9, steady_seconds() - began.seconds);
+  return {seconds, static_cast<double>(sums.samples - began.samples) / seconds, static_cast<double>(sums.tokens - began.tokens) / seconds};
+}
 
 void RunLog::events(data::Part part, int64_t step, const std::map<std::string, double>& values) {
   if (!tensorboard_) return;
   auto at = event_files_.find(part);
-  if (at == event_files_.end())
-    at =
-        event_files_
-            .emplace(part, io::EventFile(run_.path() / "tensorboard" / std::string(name_of(part)), resumed_at_ >= 0 ? resumed_at_ + 1 : -1))
-            .first;
+  if (at == event_files_.end()) {
+    const auto purge = purge_from_.find(part);
+    at = event_files_
+             .emplace(part, io::EventFile(run_.path() / "tensorboard" / std::string(name_of(part)),
+                                          purge == purge_from_.end() ? -1 : purge->second))
+             .first;
+  }
   for (const auto& [tag, value] : values) at->second.scalar(tag, step, value, wall_seconds());
   at->second.flush();
 }
 
 void RunLog::train_line(const RunState& s, const UpdateResult& last) {
   const RunState::Sums& w = s.window;
-  const double seconds = std::max(1e-9, steady_seconds() - window_began_);
+  const Speeds speed = speeds(w, window_);
   const double loss = w.count > 0 ? w.loss / w.count : std::nan("");
   io::JsonLine line = line_of(s, data::Part::train);
   line.field("train/loss", loss);
@@ -55,11 +67,11 @@ void RunLog::train_line(const RunState& s, const UpdateResult& last) {
     line.field("train/auxiliary_loss", values["train/auxiliary_loss"]);
   }
   line.field("lr", last.rate).field("gradient_norm", s.gradient_norm);
-  line.field("tokens_per_s", static_cast<double>(w.tokens) / seconds).field("samples_per_s", static_cast<double>(w.samples) / seconds);
+  line.field("tokens_per_s", speed.tokens).field("samples_per_s", speed.samples);
   line.field("peak_bytes", static_cast<int64_t>(allocator_statistics().peak_bytes));
   run_.append("metrics.jsonl", line.text() + "\n");
   events(data::Part::train, s.step, values);
-  window_began_ = steady_seconds();
+  window_ = {steady_seconds()};
 }
 
 void RunLog::evaluation_line(const RunState& s, data::Part part, const Evaluation& evaluation) {
@@ -76,7 +88,7 @@ void RunLog::evaluation_line(const RunState& s, data::Part part, const Evaluatio
 
 void RunLog::epoch_row(const RunState& s, double rate, const Evaluation* valid) {
   const RunState::Sums& e = s.epoch;
-  const double seconds = std::max(1e-9, steady_seconds() - epoch_began_);
+  const Speeds speed = speeds(e, epoch_);
   if (!std::filesystem::exists(run_.path() / "epochs.csv"))
     run_.append("epochs.csv",
                 "epoch,step,train/loss,train/accuracy,valid/loss,valid/accuracy,lr,seconds,samples_per_s,tokens_per_s,peak_bytes\n");
@@ -85,9 +97,9 @@ void RunLog::epoch_row(const RunState& s, double rate, const Evaluation* valid) 
               fmt::format("{},{},{},{},{},{},{},{:.3f},{:.1f},{:.1f},{}\n", s.position.epoch, s.step,
                           number(e.count > 0 ? std::optional(e.loss / e.count) : std::nullopt),
                           number(e.targets > 0 ? std::optional(e.correct / e.targets) : std::nullopt), number(of_valid("loss")),
-                          number(of_valid("accuracy")), number(rate), seconds, static_cast<double>(e.samples) / seconds,
-                          static_cast<double>(e.tokens) / seconds, allocator_statistics().peak_bytes));
-  epoch_began_ = steady_seconds();
+                          number(of_valid("accuracy")), number(rate), speed.seconds, speed.samples, speed.tokens,
+                          allocator_statistics().peak_bytes));
+  epoch_ = {steady_seconds()};
 }
 
 }  // namespace tapeformer::train

@@ -2,7 +2,7 @@
 // What a run writes about itself while it goes on: metrics.jsonl, epochs.csv, event files, the progress line.
 #pragma once
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 
 #include "framework/io/event_file.h"
@@ -16,8 +16,9 @@ namespace tapeformer::train {
 
 class RunLog {
  public:
-  // resumed_at >= 0: event files drop what earlier ones hold after that step.
-  RunLog(const RunDirectory&, bool tensorboard, int64_t resumed_at);
+  // resumed: the state that a run goes on from. Event files drop what earlier ones hold of later steps, and the first speeds are those of
+  // what is done from here on.
+  RunLog(const RunDirectory&, bool tensorboard, const std::optional<RunState>& resumed);
   // The line of the window that ends with this update.
   void train_line(const RunState&, const UpdateResult&);
   void evaluation_line(const RunState&, data::Part, const Evaluation&);
@@ -29,10 +30,18 @@ class RunLog {
 
   const RunDirectory& run_;
   bool tensorboard_;
-  int64_t resumed_at_;
+  std::map<data::Part, int64_t> purge_from_;  // steps; empty in a new run
   std::map<data::Part, io::EventFile> event_files_;
-  double window_began_;  // seconds of a steady clock
-  double epoch_began_;
+  // Of the clock, and of the sums that a sitting before has counted.
+  struct Began {
+    double seconds;
+    int64_t samples = 0, tokens = 0;
+  };
+  struct Speeds {
+    double seconds, samples, tokens;  // the last two a second
+  };
+  static Speeds speeds(const RunState::Sums&, const Began&);
+  Began window_, epoch_;
 };
 
 }  // namespace tapeformer::train

@@ -90,7 +90,7 @@ std::optional<ExitCode> Trainer::stop() const {
 ExitCode Trainer::run() {
   if (complete()) return ExitCode::done;
   parts_.signals.begin_training();
-  log_.emplace(parts_.run, parts_.settings.tensorboard, state_.step > 0 ? state_.step : -1);
+  log_.emplace(parts_.run, parts_.settings.tensorboard, resumed_ ? std::optional(state_) : std::nullopt);
   evaluate_if_due();  // one that was cut short in the sitting before
   if (resumed_ && saved_step_ != state_.step) save();
   while (!updates_done() && !stop()) {
