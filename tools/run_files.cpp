@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -15,7 +16,6 @@
 #include "framework/train/build_commit.h"
 
 namespace tapeformer::tools {
-namespace {}  // namespace
 
 std::string shell_quoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,") == std::string::npos)
@@ -123,13 +123,18 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
   Resumption out{config::Document::from_text(config->second, name, overrides), read_experiment(before, silent), {}, {}};
   out.experiment = read_experiment(out.document, log);
   const auto was = before.values(), is = out.document.values();
+  std::map<std::string, std::string> both = is;  // a list of groups may have become shorter
+  both.insert(was.begin(), was.end());
+  const auto value_in = [](const std::map<std::string, std::string>& values, const std::string& key) {
+    const auto at = values.find(key);
+    return at == values.end() ? std::string("nothing") : at->second;
+  };
   std::vector<std::string> refused;
-  for (const auto& [key, value] : is) {
-    const auto at = was.find(key);
-    const std::string old_value = at == was.end() ? "nothing" : at->second;
-    if (old_value == value) continue;
-    if (may_change(key)) out.messages.push_back(fmt::format("{}: {} instead of {}", key, value, old_value));
-    else refused.push_back(fmt::format("{}: {} in the run, {} now", key, old_value, value));
+  for (const auto& [key, ignored] : both) {
+    const std::string before_value = value_in(was, key), value = value_in(is, key);
+    if (before_value == value) continue;
+    if (may_change(key)) out.messages.push_back(fmt::format("{}: {} instead of {}", key, value, before_value));
+    else refused.push_back(fmt::format("{}: {} in the run, {} now", key, before_value, value));
   }
   if (!refused.empty())
     fail(ExitCode::checkpoint,

@@ -70,7 +70,18 @@ def older(work):
     check(aside == [step_8 + ".2", "step-00000010.h5", "step-00000012.h5"], f"set aside: {aside}")
 
 
+def fewer_groups(work):
+    # A group of heads less is another model, though every tensor keeps its shape.
+    groups = "model.attention.groups=[{type: local, heads: 1}, {type: full, heads: 1}]"
+    words = ["~model.attention.type", "~model.attention.heads"]
+    work.train("groups", *words, groups, "train.duration=4")
+    done = work.resume("groups", "model.attention.groups=[{type: local, heads: 1}]", "train.duration=8", code=4)
+    check("model.attention.groups.1.heads: 1 in the run, nothing now" in done.stderr, done.stderr)
+    done = work.resume("groups", groups, "train.duration=8")
+    check(work.metrics("groups")[-1]["step"] == 8, "the same groups go on")
+
+
 with Workplace() as work:
-    for part in (evaluated_once, older):
+    for part in (evaluated_once, older, fewer_groups):
         part(work)
-finish(22)
+finish(25)

@@ -51,7 +51,7 @@ TEST_CASE("speeds after a resume count what was done since") {
   log.train_line(state, {});
   const std::string line = scratch.read("run/metrics.jsonl");
   const auto number = [&](const std::string& key) { return std::stod(line.substr(line.find('"' + key + "\":") + key.size() + 3)); };
-  CHECK_THAT(number("tokens_per_s") / number("samples_per_s"), WithinRel(3, 0.01));
+  CHECK_THAT(number("tokens_per_s") / number("samples_per_s"), WithinRel(3.0, 0.01));
   log.epoch_row(state, 0.1, nullptr);
   // The next epoch begins with nothing.
   state.window = state.epoch = {};
