@@ -57,7 +57,8 @@ Settings settings_of(const Options& o, const std::string& variant, Log& log) {
   overrides.insert(overrides.end(), o.overrides.begin(), o.overrides.end());
   overrides.push_back("model.attention.type=" + variant);
   config::Document document = config::Document::from_text("{}\n", "bench attention", overrides);
-  Settings settings{models::read_model_settings(document.root()), train::read_train_settings(document.root(), false)};
+  Settings settings{models::read_model_settings(document.root()),
+                    train::read_train_settings(document.root(), data::Task::classification, true)};
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
   if (!settings.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", settings.train.unavailable);
   return settings;

@@ -17,7 +17,9 @@ Experiment read_experiment(config::Document& document, Log& log) {
   top.field("version", version, config::between(1, 1), "of the config format");
   e.data = datasets::DataSettings::read(root);
   e.model = models::read_model_settings(root);
-  e.train = train::read_train_settings(root, e.data.task == data::Task::regression);
+  // Only the file says whether HDF5 has one.
+  const bool has_valid_part = e.data.valid.given() || e.data.split.valid > 0 || e.data.format_of(e.data.train) == datasets::Format::hdf5;
+  e.train = train::read_train_settings(root, e.data.task, has_valid_part);
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
   if (!e.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", e.train.unavailable);

@@ -65,6 +65,14 @@ void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& n
            optim::rate(from.before.schedule, from.before.optimizer.rate, next, old_total.value_or(1)), next);
 }
 
+// A config with HDF5, or with small shares, cannot say that there is nothing to watch.
+void refuse_patience_for_nothing(const train::TrainSettings& s, const data::Dataset& dataset) {
+  if (s.early_stopping.patience > 0 && dataset.size(data::Part::valid) == 0)
+    fail(ExitCode::data,
+         "train.early_stopping.patience is {}, but the data has no validation part to watch; name one with data.valid.path, or set it to 0",
+         s.early_stopping.patience);
+}
+
 // With BatchNorm a training batch of one row has no variance: found here, and not when an epoch's last batch turns out to be one.
 void refuse_batches_of_one_row(const Experiment& e, const data::Dataset& dataset) {
   const auto& norms = e.model.norm;
@@ -139,6 +147,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
          "--init-from",
          known->fingerprint, dataset->description().fingerprint);
   if (dataset->size(data::Part::train) == 0) fail(ExitCode::data, "the training part has no samples");
+  refuse_patience_for_nothing(experiment.train, *dataset);
   refuse_batches_of_one_row(experiment, *dataset);
   const auto threads = make_threads(experiment.train);
   const auto model = make_model(experiment, dataset->description());

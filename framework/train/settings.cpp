@@ -9,14 +9,24 @@
 namespace tapeformer::train {
 namespace {
 
-const std::vector<std::string> classification_metrics{"valid/loss", "valid/accuracy", "valid/f1_macro", "valid/mcc", "valid/auroc"};
-const std::vector<std::string> regression_metrics{"valid/loss", "valid/rmse", "valid/mae", "valid/r2"};
+// What an evaluation of a task gives.
+std::vector<std::string> metrics_of(data::Task task) {
+  if (task == data::Task::regression) return {"valid/loss", "valid/rmse", "valid/mae", "valid/r2"};
+  std::vector<std::string> metrics{"valid/loss", "valid/accuracy", "valid/f1_macro", "valid/mcc"};
+  if (task == data::Task::classification) metrics.emplace_back("valid/auroc");  // of tags no scores are kept
+  return metrics;
+}
 
-void read_metric(config::Section& s, std::string_view key, std::string& metric, bool regression, std::string_view help) {
+std::string_view word_of(data::Task task) {
+  return task == data::Task::regression ? "regression" : task == data::Task::tagging ? "tagging" : "classification";
+}
+
+void read_metric(config::Section& s, std::string_view key, std::string& metric, data::Task task, std::string_view help) {
   s.field(key, metric, help);
-  const auto& known = regression ? regression_metrics : classification_metrics;
+  const std::vector<std::string> known = metrics_of(task);
   if (!metric.empty() && metric != "none" && std::find(known.begin(), known.end(), metric) == known.end())
-    s.fault(key, fmt::format("'{}' is '{}'; this task has {}", s.path(key), metric, fmt::join(known, ", ")));
+    s.fault(key, fmt::format("'{}' is '{}', which 'data.task: {}' does not have", s.path(key), metric, word_of(task)),
+            fmt::format("it has {}", fmt::join(known, ", ")));
   if (metric == "none") metric.clear();
 }
 
@@ -41,7 +51,7 @@ void read_device(config::Section s, TrainSettings& out) {
                    "threads of the cpu device; auto: as many as there are cores. Results do not depend on it");
 }
 
-void read_train(config::Section s, TrainSettings& out, bool regression) {
+void read_train(config::Section s, TrainSettings& out, data::Task task, bool has_valid_part) {
   read_duration(s, "duration", out.duration, "20ep, 50k updates, 2h; the first limit reached wins when a list");
   s.field("batch_size", out.batch_size, config::between(1, 1 << 30), "samples of an update");
   s.count("batch_tokens", out.batch_tokens, config::between(0, 1 << 30), "the most rows of an update, in place of batch_size; 0: off");
@@ -65,14 +75,23 @@ void read_train(config::Section s, TrainSettings& out, bool regression) {
            "when a loss or gradient is not finite: stop (exit 5); skip the update; or go back to the last checkpoint's weights");
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
-  read_metric(early, "metric", out.early_stopping.metric, regression, "what is watched");
+  read_metric(early, "metric", out.early_stopping.metric, task, "what is watched");
   early.field("patience", out.early_stopping.patience, config::between(0, 1 << 30), "evaluations without improvement; 0: off");
   early.field("min_delta", out.early_stopping.min_delta, config::at_least(0), "the least change that counts as an improvement");
+  if (out.early_stopping.patience > 0 && !has_valid_part)
+    early.fault("patience",
+                fmt::format("'{}' is {}, but there is no validation part to watch: neither 'data.valid.path' nor 'data.split.valid'",
+                            early.path("patience"), out.early_stopping.patience),
+                "name one, or set patience to 0");
+  if (out.early_stopping.patience > 0 && out.early_stopping.metric.empty())
+    early.fault("metric",
+                fmt::format("'{}' is none, but '{}' is {}", early.path("metric"), early.path("patience"), out.early_stopping.patience),
+                "name a metric, or set patience to 0");
 }
 
 }  // namespace
 
-TrainSettings read_train_settings(config::Section root, bool regression) {
+TrainSettings read_train_settings(config::Section root, data::Task task, bool has_valid_part) {
   TrainSettings out;
   config::Section run = root.section("run", "the run as a whole");
   run.field("name", out.name, "a name for people");
@@ -80,7 +99,7 @@ TrainSettings read_train_settings(config::Section root, bool regression) {
   read_device(root.section("device", "where to compute"), out);
   out.duration.epochs = 10;
   out.early_stopping.metric = "valid/loss";
-  read_train(root.section("train", "the training loop"), out, regression);
+  read_train(root.section("train", "the training loop"), out, task, has_valid_part);
   out.optimizer = optim::read_optimizer_settings(root.section("optim", "the optimiser"));
   config::Section schedule = root.section("schedule", "the learning rate over time");
   out.schedule = optim::read_schedule_settings(schedule, out.optimizer.rate);
@@ -98,8 +117,8 @@ TrainSettings read_train_settings(config::Section root, bool regression) {
   checkpoint.field("keep_last", out.keep_last, config::at_least(-1), "newest checkpoints kept beside the best; -1: all");
   if (out.keep_last == 0)
     checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
-  out.best = regression ? "valid/loss" : "valid/accuracy";
-  read_metric(checkpoint, "best", out.best, regression, "the metric whose best checkpoint is kept; none: no best");
+  out.best = task == data::Task::regression ? "valid/loss" : "valid/accuracy";
+  read_metric(checkpoint, "best", out.best, task, "the metric whose best checkpoint is kept; none: no best");
   config::Section log = root.section("log", "what is written while training");
   log.count("every", out.log_every, config::at_least(1), "updates between two lines");
   log.field("tensorboard", out.tensorboard, "write event files");

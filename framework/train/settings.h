@@ -6,6 +6,7 @@
 #include "framework/config/section.h"
 #include "framework/core/device.h"
 #include "framework/core/dtype.h"
+#include "framework/data/dataset.h"
 #include "framework/optim/averaging.h"
 #include "framework/optim/optimizer.h"
 #include "framework/optim/schedule.h"
@@ -55,7 +56,7 @@ struct TrainSettings {
   optim::AveragingSettings averaging;
 };
 
-// `regression`: what best and early stopping look at unless told: valid/loss, else valid/accuracy.
-TrainSettings read_train_settings(config::Section root, bool regression);
+// The metrics that best and early stopping may look at follow from the task; early stopping needs a validation part.
+TrainSettings read_train_settings(config::Section root, data::Task task, bool has_valid_part);
 
 }  // namespace tapeformer::train

@@ -3,6 +3,9 @@
 import csv
 import os
 
+import h5py
+import numpy
+
 from support import Workplace, check, edit_checkpoint, finish, same_run
 
 
@@ -81,7 +84,27 @@ def fewer_groups(work):
     check(work.metrics("groups")[-1]["step"] == 8, "the same groups go on")
 
 
+def nothing_to_watch(work):
+    # A metric that is never computed is never the best and never improves: both are refused before anything is read.
+    words = ["train", "config.yaml", "-o", "run"]
+    for key in ("checkpoint.best", "train.early_stopping.metric"):
+        work.refused(2, [*words, "data.task=tagging", "data.train.tags=Target", f"{key}=valid/auroc"], f"'{key}' is 'valid/auroc'", "data.task: tagging")
+    patience = "train.early_stopping.patience=3"
+    work.refused(2, [*words, patience, 'data.valid.path=""'], "train.early_stopping.patience", "data.valid.path")
+    work.refused(2, [*words, patience, "train.early_stopping.metric=none"], "train.early_stopping.patience", "train.early_stopping.metric")
+    work.train("watched", patience)
+    # Only the file says which parts an HDF5 file has.
+    with h5py.File(work.file("numbers.h5"), "w") as h5:
+        h5["X"] = numpy.arange(72, dtype="f4").reshape(12, 3, 2)
+        h5["y"] = numpy.arange(12) % 2
+    work.write("numbers.yaml", "version: 1\ndata: {path: numbers.h5}\nmodel: {dim: 8, layers: 1, attention: {heads: 2}}\ntrain: {duration: 2, batch_size: 4}\n")
+    words[1] = "numbers.yaml"
+    work.refused(3, [*words, patience], "train.early_stopping.patience", "data.valid.path")
+    done = work.call(*words[:3], "numbers", patience, "data.split.valid=0.25")
+    check(done.returncode == 0, done.stderr)
+
+
 with Workplace() as work:
-    for part in (evaluated_once, older, fewer_groups):
+    for part in (evaluated_once, older, fewer_groups, nothing_to_watch):
         part(work)
-finish(25)
+finish(55)
