@@ -47,6 +47,11 @@ void Averaging::prepare(const std::vector<Parameter*>& parameters) {
   for (const Parameter* p : trainable(parameters)) average_of(*p);
 }
 
+void Averaging::clear() {
+  averages_.clear();
+  index_.clear();
+}
+
 void Averaging::update(const Execution& on, int64_t update, const std::vector<Parameter*>& parameters) {
   require(update >= 1, "updates are counted from 1, got {}", update);
   if (!this->on() || update <= settings_.from) return;

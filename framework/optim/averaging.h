@@ -31,6 +31,8 @@ class Averaging {
   bool started() const { return !averages_.empty(); }
   // Makes the tensors of trainable parameters that have none yet, as copies of their values. A resume does it before it fills them.
   void prepare(const std::vector<Parameter*>& parameters);
+  // Back to before the first update that counts.
+  void clear();
   // To be called once after each update (from 1). Does nothing up to update `from`.
   void update(const Execution& on, int64_t update, const std::vector<Parameter*>& parameters);
   // Exchanges the elements of the parameters with their averages; a second call undoes it.

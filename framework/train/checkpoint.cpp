@@ -206,7 +206,8 @@ void restore_run(const io::Checkpoint& c, const std::string& file, const RunPart
     });
     for (auto& line : slots.all()) differences.push_back(std::move(line));
   }
-  if (run.averaging->on() && has_averages(c)) {
+  const bool averaged = run.averaging->on() && has_averages(c);
+  if (averaged) {
     run.averaging->prepare(run.model->parameters);
     Differences averages(c, "/ema/");
     run.averaging->visit([&](const std::string& name, Tensor& t) { copies.push_back({averages.find(name, t), t}); });
@@ -215,6 +216,7 @@ void restore_run(const io::Checkpoint& c, const std::string& file, const RunPart
   refuse(file, differences);
   restore_model(c, file, *run.model, Weights::raw);
   for (const Copy& copy : copies) copy.to.copy_from(*copy.from);
+  if (!averaged) run.averaging->clear();  // a rollback may go to before there were any
   *run.state = state;
 }
 

@@ -3,6 +3,7 @@
 import json
 import re
 
+import h5py
 import numpy
 
 from support import CONFIG, Workplace, check, finish
@@ -81,6 +82,13 @@ with Workplace() as work:
     work.copy_as_killed("further", 3, "further-resumed")
     work.resume("further-resumed")
     check(work.same("further", "further-resumed") is None, f"rollback and resume: {work.same('further', 'further-resumed')}")
+    # Back to before the averaging began: weights of after it are in no average.
+    write_series(work, {BAD}, 3.3e38)
+    done = work.call(*words, "averages", *steady, "train.on_nonfinite=rollback", "data.shuffle=false", "averaging.decay=0.9", "averaging.from=2",
+                     "checkpoint.every=2", "checkpoint.best=none", "checkpoint.keep_last=-1", "train.duration=4")
+    check(done.returncode == 0 and re.findall(r"back to the weights of .*step-(\d+)\.h5", done.stderr) == ["00000002"], f"exit {done.returncode}\n{done.stderr[-800:]}")
+    with h5py.File(work.file("averages", "checkpoints", "step-00000004.h5"), "r") as h5:
+        check("ema" not in h5, "the averages of step 3 outlived the rollback to step 2")
     # All rows bad: after max_skips in a row the run stops, and nothing that is not finite was ever the best.
     write_series(work, set(range(60)), 3.3e38)
     for policy in ("skip", "rollback"):
@@ -96,4 +104,4 @@ with Workplace() as work:
                       "checkpoint.every=1", "train.on_nonfinite=skip", "train.max_skips=2", code=5)
     best = json.loads(work.read("rate", "run.json")).get("best")
     check(best is None or numpy.isfinite(best["value"]), f"the best is {best}")
-finish(24)
+finish(26)

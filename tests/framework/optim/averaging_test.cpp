@@ -67,6 +67,25 @@ TEST_CASE("nothing is kept before the average begins or where it is off", "[aver
   }
 }
 
+TEST_CASE("averages that were cleared begin anew with the next update", "[averaging]") {
+  optim::Averaging averaging({0.5, 0});
+  std::vector<Parameter> parameters{parameter<double>("a", {2})};
+  for (int64_t update = 1; update <= 2; ++update) {
+    set_values<double>(parameters, update);
+    averaging.update({}, update, pointers(parameters));
+  }
+  averaging.clear();
+  CHECK(!averaging.started());
+  set_values<double>(parameters, 3);
+  averaging.update({}, 3, pointers(parameters));
+  int averages = 0;
+  averaging.visit([&](const std::string&, Tensor& t) {
+    CHECK(doubles<double>(t) == doubles<double>(parameters[0].value));
+    ++averages;
+  });
+  CHECK(averages == 1);
+}
+
 TEST_CASE("averaged weights stand in the parameters for a while and leave them as they were, also after a throw", "[averaging]") {
   optim::Averaging averaging({0.5, 0});
   std::vector<Parameter> parameters{parameter<double>("a", {2, 2}), parameter<double>("frozen", {2})};
