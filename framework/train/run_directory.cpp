@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
+#include <limits>
 
 #include "framework/core/host.h"
 #include "framework/io/durable_file.h"
@@ -32,13 +31,6 @@ fs::path free_name(const fs::path& path) {
   fs::path name = base;
   for (int i = 2; fs::exists(name); ++i) name = fmt::format("{}-{}", base, i);
   return name;
-}
-
-std::string read_all(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
 }
 
 // The number after `"step":` in a line of metrics.jsonl, or the second column of epochs.csv; -1 when there is none.
@@ -130,7 +122,7 @@ void RunDirectory::cut_logs_after(const RunState& state) const {
   for (const char* name : {"metrics.jsonl", "epochs.csv"}) {
     if (!fs::exists(path_ / name)) continue;
     const bool json = std::string_view(name) == "metrics.jsonl";
-    const std::string all = read_all(path_ / name);
+    const std::string all = io::read_file(path_ / name, ExitCode::resource, std::numeric_limits<uint64_t>::max());
     std::string kept;
     for (size_t at = 0; at < all.size();) {
       const size_t end = all.find('\n', at);

@@ -36,3 +36,16 @@ TEST_CASE("logs are cut to what a run had written in a state") {
   std::filesystem::remove(run.path() / "epochs.csv");
   CHECK_NOTHROW(run.cut_logs_after(state));
 }
+
+TEST_CASE("a log that cannot be read is a fault and not an empty log") {
+  const Scratch scratch;
+  const RunDirectory run = RunDirectory::create(scratch.path() / "run", train::Existing::refuse);
+  std::filesystem::create_directory(run.path() / "metrics.jsonl");
+  try {
+    run.cut_logs_after({});
+    FAIL("accepted");
+  } catch (const Error& e) {
+    CHECK(e.code() == ExitCode::resource);
+    CHECK_THAT(e.what(), Catch::Matchers::Contains("metrics.jsonl is not a regular file"));
+  }
+}
