@@ -17,6 +17,8 @@ namespace tapeformer::io {
 namespace {
 
 constexpr ExitCode code = ExitCode::resource;
+constexpr std::string_view temporary_mark = ".tmp-";
+constexpr size_t temporary_digits = 8;
 constexpr size_t beginning = 512;  // bytes that are read again under the final name
 
 std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
@@ -35,6 +37,14 @@ std::string hash_of_file(const FileSystem& system, const std::filesystem::path& 
   return hash.text();
 }
 
+// NAME.tmp-<8 hexadecimal digits>
+bool is_temporary(const std::string& name) {
+  if (name.size() <= temporary_mark.size() + temporary_digits) return false;
+  const std::string_view digits = std::string_view(name).substr(name.size() - temporary_digits);
+  return std::string_view(name).substr(0, name.size() - temporary_digits).ends_with(temporary_mark) &&
+         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 void check_contents(const FileSystem& system, const std::filesystem::path& file, uint64_t bytes, const std::string& hash) {
   if (hash_of_file(system, file, bytes) != hash)
     fail(code, "{} does not read back as it was written; check the disk", printable(file.string()));
@@ -47,7 +57,8 @@ struct ReplacementFile::State {
       : system(calls),
         file(std::move(name)),
         directory(system, folder_of(file), O_RDONLY | O_DIRECTORY, 0, code),
-        output(system, file.string() + fmt::format(".tmp-{:08x}", std::random_device{}()), O_WRONLY | O_CREAT | O_EXCL, 0666, code) {}
+        output(system, fmt::format("{}{}{:0{}x}", file.string(), temporary_mark, std::random_device{}(), temporary_digits),
+               O_WRONLY | O_CREAT | O_EXCL, 0666, code) {}
   ~State() {
     if (!published) system.unlink(output.path().c_str());
   }
@@ -99,6 +110,15 @@ void ReplacementFile::publish() {
   } catch (const Error& e) {
     fail(code, "{} is in place but {}", printable(s.file.string()), e.what());
   }
+}
+
+void remove_temporaries(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
+    if (is_temporary(entry.path().filename().string()) && std::filesystem::is_regular_file(entry.symlink_status(ignored)))
+      found.push_back(entry.path());
+  for (const auto& file : found) std::filesystem::remove(file, ignored);
 }
 
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system) {

@@ -32,6 +32,10 @@ class ReplacementFile {
   std::unique_ptr<State> state_;
 };
 
+// Removes the temporary files of replacements in `directory` whose process was killed. Only for whoever owns the directory: those of a
+// process that still writes look the same.
+void remove_temporaries(const std::filesystem::path& directory);
+
 // Writes the parts one behind the other.
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system = file_system());
 

@@ -97,6 +97,7 @@ RunDirectory RunDirectory::open(const fs::path& path) {
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   RunDirectory run(path, std::move(lock));
   run.checkpoints_.remove_temporaries();
+  for (const fs::path& folder : {path, path / "tokenizer"}) io::remove_temporaries(folder);
   return run;
 }
 

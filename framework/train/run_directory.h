@@ -22,7 +22,7 @@ class RunDirectory {
  public:
   // A new run. A non-empty directory is Error(resource) with the ways out, or is moved to PATH.old-<time>.
   static RunDirectory create(const std::filesystem::path& path, Existing);
-  // A run that exists, to go on with it. Takes the lock, removes what a killed save left.
+  // A run that exists, to go on with it. Takes the lock, removes the temporary files that a kill left.
   static RunDirectory open(const std::filesystem::path& path);
   ~RunDirectory();
   RunDirectory(RunDirectory&&) noexcept;

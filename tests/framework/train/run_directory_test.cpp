@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a run that goes on: what is kept of its logs.
+// The files of a run that goes on: what is kept of its logs, what a kill left is removed.
 #include "framework/train/run_directory.h"
 
 #include <filesystem>
@@ -48,4 +48,26 @@ TEST_CASE("a log that cannot be read is a fault and not an empty log") {
     CHECK(e.code() == ExitCode::resource);
     CHECK_THAT(e.what(), Catch::Matchers::Contains("metrics.jsonl is not a regular file"));
   }
+}
+
+TEST_CASE("temporary files of a killed run are removed when it goes on, and nothing else") {
+  const Scratch scratch;
+  { const RunDirectory run = RunDirectory::create(scratch.path() / "run", train::Existing::refuse); }
+  std::filesystem::create_directories(scratch.path() / "run/tokenizer");
+  std::filesystem::create_directories(scratch.path() / "run/eval/test");
+  const std::string ours[] = {"run/run.json.tmp-0123abcd", "run/metrics.jsonl.tmp-ffffffff", "run/tokenizer/tokenizer.json.tmp-00000000",
+                              "run/checkpoints/step-00000004.h5.tmp-89abcdef"};
+  // The last one may be that of an evaluation that goes on now.
+  const std::string strangers[] = {"run/run.json",
+                                   "run/run.json.tmp-0123abc",
+                                   "run/run.json.tmp-0123abcx",
+                                   "run/notes.tmp",
+                                   "run/.tmp-0123abcd",
+                                   "run/checkpoints/mine.tmp-89abcdef",
+                                   "run/eval/test/metrics.json.tmp-0123abcd"};
+  for (const std::string& name : ours) scratch.write(name, "x");
+  for (const std::string& name : strangers) scratch.write(name, "x");
+  const RunDirectory run = RunDirectory::open(scratch.path() / "run");
+  for (const std::string& name : ours) CHECK_FALSE(std::filesystem::exists(scratch.path() / name));
+  for (const std::string& name : strangers) CHECK(std::filesystem::exists(scratch.path() / name));
 }
