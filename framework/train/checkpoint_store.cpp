@@ -75,17 +75,21 @@ void CheckpointStore::note_strangers(Log& log) const {
            fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), shown < names.size() ? ", ..." : "");
 }
 
-fs::path CheckpointStore::last(Log& log) const {
+// `why_not(file)` says what keeps a file from being used; empty: nothing.
+template <class WhyNot>
+fs::path CheckpointStore::newest(Log& log, const WhyNot& why_not) const {
   note_strangers(log);
   const std::vector<int64_t> all = steps();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
-    const std::string reason = io::why_not_whole(file_of(*step));
+    const std::string reason = why_not(file_of(*step));
     if (reason.empty()) return file_of(*step);
     log.warn("{}: {}; going back to the checkpoint before it", printable(file_of(*step).string()), reason);
   }
   fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`",
        printable(directory_.string()));
 }
+
+fs::path CheckpointStore::last(Log& log) const { return newest(log, io::why_not_whole); }
 
 std::optional<io::Checkpoint> CheckpointStore::last_finite_before(int64_t before, Log& log) const {
   const std::vector<int64_t> all = steps();
@@ -111,13 +115,21 @@ bool CheckpointStore::has(int64_t step) const {
 }
 
 fs::path CheckpointStore::best_or_last(Log& log) const {
-  const fs::path newest = last(log);
-  const int64_t best = best_step_of(io::read_checkpoint(newest));
-  if (best < 0) return newest;
+  int64_t best = -1;
+  const fs::path last = newest(log, [&](const fs::path& file) -> std::string {
+    try {
+      best = best_step_of(io::read_checkpoint(file));  // which finds whether it is whole as it reads
+      return {};
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::checkpoint) throw;
+      return e.what();
+    }
+  });
+  if (best < 0 || file_of(best) == last) return last;
   const std::string reason = io::why_not_whole(file_of(best));
   if (reason.empty()) return file_of(best);
-  log.warn("the best checkpoint {} is not usable: {}; using {}", printable(file_of(best).string()), reason, printable(newest.string()));
-  return newest;
+  log.warn("the best checkpoint {} is not usable: {}; using {}", printable(file_of(best).string()), reason, printable(last.string()));
+  return last;
 }
 
 void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64_t keep_last, int64_t best_step) const {

@@ -37,6 +37,8 @@ class CheckpointStore {
 
  private:
   void note_strangers(Log& log) const;
+  template <class WhyNot>
+  std::filesystem::path newest(Log& log, const WhyNot& why_not) const;
   void set_aside(int64_t step) const;
   void link(const char* name, int64_t step) const;
   std::filesystem::path directory_;
