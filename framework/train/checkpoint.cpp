@@ -38,6 +38,8 @@ T attribute(const io::Checkpoint& file, const std::string& name, const std::stri
        printable(path));
 }
 
+constexpr std::string_view feature_statistics = "/buffers/standardize.";
+
 // What differs between the tensors a run has and those a file holds below `group`.
 class Differences {
  public:
@@ -57,10 +59,21 @@ class Differences {
     }
     return &at->second;
   }
-  std::vector<std::string> all() {
+  bool in_file(const std::string& name) const { return file_.tensors.contains(group_ + name); }
+  // What find() asked for in vain.
+  const std::vector<std::string>& not_found() const { return lines_; }
+  // Tensors of the file that nobody asked for. The feature statistics belong to the data description, not to the model.
+  std::vector<std::string> left_in_file() const {
+    std::vector<std::string> lines;
     for (auto at = file_.tensors.lower_bound(group_); at != file_.tensors.end() && at->first.starts_with(group_); ++at)
-      if (!used_.contains(at->first)) lines_.push_back(fmt::format("only in the file: {} {}", at->first, at->second.shape().text()));
-    return lines_;
+      if (!used_.contains(at->first) && !at->first.starts_with(feature_statistics))
+        lines.push_back(fmt::format("only in the file: {} {}", at->first, at->second.shape().text()));
+    return lines;
+  }
+  // Appends all of both.
+  void add_to(std::vector<std::string>& lines) const {
+    lines.insert(lines.end(), lines_.begin(), lines_.end());
+    for (std::string& line : left_in_file()) lines.push_back(std::move(line));
   }
 
  private:
@@ -74,6 +87,10 @@ struct Copy {
   const Tensor* from;
   Tensor to;
 };
+
+void copy_all(const std::vector<Copy>& copies) {
+  for (const Copy& c : copies) c.to.copy_from(*c.from);
+}
 
 void refuse(const std::string& file, const std::vector<std::string>& differences) {
   if (differences.empty()) return;
@@ -89,10 +106,11 @@ void restore_model_tensors(const io::Checkpoint& file, const std::string& name, 
   std::vector<Copy> copies;
   for (const Parameter* p : model.parameters) copies.push_back({parameters.find(p->name, p->value), p->value});
   for (const nn::Buffer* b : model.buffers) copies.push_back({buffers.find(b->name, b->value), b->value});
-  std::vector<std::string> differences = parameters.all();
-  for (auto& line : buffers.all()) differences.push_back(std::move(line));
+  std::vector<std::string> differences;
+  parameters.add_to(differences);
+  buffers.add_to(differences);
   refuse(name, differences);
-  for (const Copy& c : copies) c.to.copy_from(*c.from);
+  copy_all(copies);
 }
 
 void put_sums(std::map<std::string, io::Attribute>& to, const std::string& prefix, const RunState::Sums& s) {
@@ -204,18 +222,18 @@ void restore_run(const io::Checkpoint& c, const std::string& file, const RunPart
     run.optimizer->visit([&](const std::string& s, const std::string& name, Tensor& t) {
       if (s == slot) copies.push_back({slots.find(name, t), t});
     });
-    for (auto& line : slots.all()) differences.push_back(std::move(line));
+    slots.add_to(differences);
   }
   const bool averaged = run.averaging->on() && has_averages(c);
   if (averaged) {
     run.averaging->prepare(run.model->parameters);
     Differences averages(c, "/ema/");
     run.averaging->visit([&](const std::string& name, Tensor& t) { copies.push_back({averages.find(name, t), t}); });
-    for (auto& line : averages.all()) differences.push_back(std::move(line));
+    averages.add_to(differences);
   }
   refuse(file, differences);
   restore_model(c, file, *run.model, Weights::raw);
-  for (const Copy& copy : copies) copy.to.copy_from(*copy.from);
+  copy_all(copies);
   if (!averaged) run.averaging->clear();  // a rollback may go to before there were any
   *run.state = state;
 }
@@ -228,47 +246,31 @@ bool has_averages(const io::Checkpoint& c) {
 void restore_model(const io::Checkpoint& c, const std::string& file, nn::ModelState& model, Weights weights) {
   if (weights == Weights::averaged && !has_averages(c))
     fail(ExitCode::checkpoint, "{}: holds no averaged weights; use --weights raw, or train with averaging.decay", printable(file));
-  // The feature statistics belong to the data description, not to the model.
-  io::Checkpoint shown = c;
-  shown.tensors.erase("/buffers/standardize.mean");
-  shown.tensors.erase("/buffers/standardize.deviation");
-  restore_model_tensors(shown, file, model, weights == Weights::averaged ? "/ema/" : "/model/");
+  restore_model_tensors(c, file, model, weights == Weights::averaged ? "/ema/" : "/model/");
 }
 
 TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn::ModelState& model, const std::string& pattern) {
   TakeCounts counts;
-  std::set<std::string> used;
-  std::vector<std::string> differences;
+  Differences parameters(c, "/model/"), buffers(c, "/buffers/");
   std::vector<Copy> copies;
-  const auto take = [&](const std::string& group, const std::string& name, const Tensor& to) {
-    if (!pattern.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) != 0) {
-      ++counts.left_as_initialised;
-      return;
-    }
-    const auto at = c.tensors.find(group + name);
-    if (at == c.tensors.end()) {
-      if (pattern.empty()) differences.push_back("missing in the file: " + group + name);
-      ++counts.left_as_initialised;
-    } else if (at->second.shape() != to.shape() || at->second.dtype() != to.dtype()) {
-      differences.push_back(
-          fmt::format("{}{}: {} in the file, {} in the model", group, name, at->second.shape().text(), to.shape().text()));
-    } else {
-      used.insert(at->first);
-      copies.push_back({&at->second, to});
-    }
+  const auto take = [&](Differences& group, const std::string& name, const Tensor& to) {
+    // With a pattern, what the file lacks stays as it is.
+    const bool wanted = pattern.empty() || (fnmatch(pattern.c_str(), name.c_str(), 0) == 0 && group.in_file(name));
+    if (const Tensor* from = wanted ? group.find(name, to) : nullptr) copies.push_back({from, to});
+    else ++counts.left_as_initialised;
   };
-  for (const Parameter* p : model.parameters) take("/model/", p->name, p->value);
-  for (const nn::Buffer* b : model.buffers) take("/buffers/", b->name, b->value);
-  for (const auto& [name, tensor] : c.tensors) {
-    const bool ours = (name.starts_with("/model/") || name.starts_with("/buffers/")) && !name.starts_with("/buffers/standardize.");
-    if (!ours || used.contains(name)) continue;
-    ++counts.left_in_file;
-    if (pattern.empty()) differences.push_back(fmt::format("only in the file: {} {}", name, tensor.shape().text()));
+  for (const Parameter* p : model.parameters) take(parameters, p->name, p->value);
+  for (const nn::Buffer* b : model.buffers) take(buffers, b->name, b->value);
+  std::vector<std::string> differences;
+  for (const Differences* group : {&parameters, &buffers}) {
+    counts.left_in_file += static_cast<int64_t>(group->left_in_file().size());
+    if (pattern.empty()) group->add_to(differences);
+    else differences.insert(differences.end(), group->not_found().begin(), group->not_found().end());
   }
   refuse(file, differences);
   if (copies.empty())
     fail(ExitCode::checkpoint, "{}: nothing matches '{}'; `tapeformer inspect` lists the names", printable(file), printable(pattern));
-  for (const Copy& copy : copies) copy.to.copy_from(*copy.from);
+  copy_all(copies);
   counts.taken = static_cast<int64_t>(copies.size());
   return counts;
 }
