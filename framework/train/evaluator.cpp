@@ -6,6 +6,7 @@
 
 #include "framework/kernels/cross_entropy.h"
 #include "framework/nn/batch_norm.h"
+#include "framework/train/kept_buffers.h"
 
 namespace tapeformer::train {
 namespace {
@@ -23,24 +24,6 @@ bool for_each_batch(const data::Dataset& dataset, data::Part part, const Evaluat
   }
   return true;
 }
-
-// The buffers' contents, put back at the end of a scope.
-class KeptBuffers {
- public:
-  explicit KeptBuffers(nn::Model& model) {
-    model.visit(state_);
-    for (const nn::Buffer* b : state_.buffers) copies_.push_back(b->value.clone());
-  }
-  ~KeptBuffers() {
-    for (size_t i = 0; i < copies_.size(); ++i) state_.buffers[i]->value.copy_from(copies_[i]);
-  }
-  KeptBuffers(const KeptBuffers&) = delete;
-  KeptBuffers& operator=(const KeptBuffers&) = delete;
-
- private:
-  nn::ModelState state_;
-  std::vector<Tensor> copies_;
-};
 
 // Row by row in double, so that the mean is the same for any size of batch.
 void add_rows(MeanLoss& mean, const ops::Loss& loss) {
@@ -79,8 +62,9 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
     out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
   RegressionMetrics numbers(regression ? static_cast<int>(description.outputs()) : 1);
   MeanLoss loss;
-  std::optional<KeptBuffers> kept;
-  if (s.batchnorm == BatchNormSource::batch) kept.emplace(model);
+  nn::ModelState state;
+  if (s.batchnorm == BatchNormSource::batch) model.visit(state);
+  const UnchangedBuffers unchanged(state.buffers);  // none where the statistics are only read
   const Mode mode = s.batchnorm == BatchNormSource::batch ? Mode::calibrate : Mode::evaluate;
   const bool whole = for_each_batch(dataset, part, s, [&](const data::Batch& batch) {
     Context context{.on = s.on, .tape = nullptr, .mode = mode, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};

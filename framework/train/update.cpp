@@ -10,21 +10,12 @@
 #include "framework/core/log.h"
 #include "framework/optim/clipping.h"
 #include "framework/train/evaluator.h"
+#include "framework/train/kept_buffers.h"
 
 namespace tapeformer::train {
 namespace {
 
 double scalar(const Tensor& t) { return t.dtype() == Dtype::f32 ? t.data<float>()[0] : t.data<double>()[0]; }
-
-std::vector<Tensor> copies_of(const std::vector<nn::Buffer*>& buffers) {
-  std::vector<Tensor> copies;
-  for (const nn::Buffer* b : buffers) copies.push_back(b->value.clone());
-  return copies;
-}
-
-void put_back(const std::vector<Tensor>& copies, const std::vector<nn::Buffer*>& buffers) {
-  for (size_t i = 0; i < copies.size(); ++i) buffers[i]->value.copy_from(copies[i]);
-}
 
 // The first buffer that is not finite, such as statistics that overflowed though what was computed with them is finite.
 const nn::Buffer* nonfinite_buffer(const std::vector<nn::Buffer*>& buffers) {
@@ -136,7 +127,7 @@ void Updater::backward(int64_t step, const std::vector<int64_t>& samples, const 
 UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vector<int64_t>& samples) {
   UpdateResult result;
   result.rate = optim::rate(settings_.schedule, settings_.optimizer.rate, step, total_updates);
-  const std::vector<Tensor> buffers = settings_.on_nonfinite == OnNonfinite::stop ? std::vector<Tensor>() : copies_of(state_.buffers);
+  const KeptBuffers buffers(settings_.on_nonfinite == OnNonfinite::stop ? std::vector<nn::Buffer*>() : state_.buffers);
   profiled(
       profile_, "clear_gradients", [&] { clear_gradients(state_.parameters); }, state_.parameters, 0, 1);
   const std::vector<std::vector<int64_t>> batches = micro_batches(samples);
@@ -149,7 +140,7 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   result.gradient_norm = scale.norm;
   if (!std::isfinite(result.loss) || !std::isfinite(scale.norm) || nonfinite_buffer(state_.buffers)) {
     result.not_finite = diagnose(step, samples);
-    put_back(buffers, state_.buffers);
+    buffers.put_back();
     return result;
   }
   // The gradient and the value, and each slot, read; all but the gradient written.
@@ -186,7 +177,7 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
     return fmt::format("update {}: the first tensor that is not finite is {}; among the training samples {}", step, bad->name,
                        first_few(names));
   }
-  const std::vector<Tensor> buffers = copies_of(state_.buffers);
+  const UnchangedBuffers unchanged(state_.buffers);
   for (const std::vector<int64_t>& micro : micro_batches(samples)) {
     const data::Batch batch = data::read_batch(dataset_, data::Part::train, micro);
     Context context{.on = on_, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
@@ -198,7 +189,6 @@ std::string Updater::diagnose(int64_t step, const std::vector<int64_t>& samples)
     for (const int64_t sample : nonfinite_samples(loss.per_row, batch.packing))
       names.push_back(name_of(micro[static_cast<size_t>(sample)]));
   }
-  put_back(buffers, state_.buffers);
   std::string text = fmt::format("update {}: ", step);
   if (!tensor.empty()) text += fmt::format("the first tensor that is not finite is the output of {}", tensor);
   else if (!names.empty()) text += "the loss is not finite";
