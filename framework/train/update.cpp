@@ -87,13 +87,9 @@ std::vector<std::vector<int64_t>> Updater::micro_batches(const std::vector<int64
   return out;
 }
 
-// Over all micro-batches, where there are several and the model asks.
-std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t>>& batches) const {
-  if (batches.size() < 2 || !model_.has_auxiliary()) return std::nullopt;
-  const ProfileScope scope(profile_, "data");
+GroupTotals Updater::totals(const std::vector<data::Batch>& batches) const {
   GroupTotals sum;
-  for (const auto& samples : batches) {
-    const data::Batch batch = data::read_batch(dataset_, data::Part::train, samples);
+  for (const data::Batch& batch : batches) {
     sum.targets += model_.target_count(batch);
     sum.samples += batch.packing.sequences();
     sum.rows += batch.packing.rows();
@@ -101,8 +97,11 @@ std::optional<GroupTotals> Updater::totals(const std::vector<std::vector<int64_t
   return sum;
 }
 
-void Updater::backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals* group, UpdateResult& result) {
-  const data::Batch batch = profiled(profile_, "data", [&] { return data::read_batch(dataset_, data::Part::train, samples); });
+data::Batch Updater::read(const std::vector<int64_t>& samples) const {
+  return profiled(profile_, "data", [&] { return data::read_batch(dataset_, data::Part::train, samples); });
+}
+
+void Updater::backward(int64_t step, const data::Batch& batch, const GroupTotals* group, UpdateResult& result) {
   Tape tape(on_, profile_);
   Context context{
       .on = on_, .tape = &tape, .mode = Mode::train, .seed = settings_.seed, .step = static_cast<uint32_t>(step), .dtype = settings_.dtype};
@@ -131,8 +130,14 @@ UpdateResult Updater::update(int64_t step, int64_t total_updates, const std::vec
   profiled(
       profile_, "clear_gradients", [&] { clear_gradients(state_.parameters); }, state_.parameters, 0, 1);
   const std::vector<std::vector<int64_t>> batches = micro_batches(samples);
-  const std::optional<GroupTotals> group = totals(batches);
-  for (const auto& batch : batches) backward(step, batch, group ? &*group : nullptr, result);
+  if (batches.size() > 1 && model_.has_auxiliary()) {  // whose terms need to know the whole group beforehand
+    std::vector<data::Batch> group;
+    for (const auto& batch : batches) group.push_back(read(batch));
+    const GroupTotals sum = totals(group);
+    for (const data::Batch& batch : group) backward(step, batch, &sum, result);
+  } else {
+    for (const auto& batch : batches) backward(step, read(batch), nullptr, result);
+  }
   const optim::GradientScale scale = profiled(
       profile_, "gradient_norm",
       [&] { return optim::gradient_scale(optim::gradient_norm(on_, state_.parameters), result.count, settings_.optimizer.clip_norm); },

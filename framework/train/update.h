@@ -36,8 +36,9 @@ class Updater {
   optim::Averaging& averaging() { return averaging_; }
 
  private:
-  void backward(int64_t step, const std::vector<int64_t>& samples, const GroupTotals*, UpdateResult& result);
-  std::optional<GroupTotals> totals(const std::vector<std::vector<int64_t>>& batches) const;
+  data::Batch read(const std::vector<int64_t>& samples) const;
+  void backward(int64_t step, const data::Batch&, const GroupTotals*, UpdateResult& result);
+  GroupTotals totals(const std::vector<data::Batch>&) const;
   std::vector<std::vector<int64_t>> micro_batches(const std::vector<int64_t>& samples) const;
   std::string name_of(int64_t sample) const;
   std::string diagnose(int64_t step, const std::vector<int64_t>& samples);

@@ -62,6 +62,7 @@ class Sequences : public data::Dataset {
   int64_t size(data::Part) const override { return 7; }
   int32_t length(data::Part, int64_t index) const override { return static_cast<int32_t>(1 + index * index); }
   void read(data::Part part, int64_t index, data::Sample& out) const override {
+    ++reads;
     out = {};
     for (int32_t i = 0; i < length(part, index); ++i) {
       out.tokens.push_back(static_cast<int32_t>((index + 3 * i) % 7));
@@ -72,6 +73,7 @@ class Sequences : public data::Dataset {
     if (description_.task != data::Task::tagging) out.weight = 1 + static_cast<float>(index % 2);
   }
   std::vector<std::string> report() const override { return {}; }
+  mutable int64_t reads = 0;
 
  private:
   data::Description description_;
@@ -93,6 +95,7 @@ Trained train_with(data::Task task, int64_t micro_batch_size, int extra_rows) {
   train::Updater updater(s, *model, dataset, test_devices().front().on);
   Trained out;
   for (int64_t step = 1; step <= 3; ++step) out.last = updater.update(step, 3, {0, 1, 2, 3, 4, 5, 6});
+  CHECK(dataset.reads == 3 * 7);
   for (const Parameter* p : updater.model_state().parameters) out.parameters.emplace_back(p->value);
   for (const nn::Buffer* b : updater.model_state().buffers) out.redraws = b->value.data<int64_t>()[0];
   return out;
