@@ -47,6 +47,7 @@ Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       updater_(parts_.settings, parts_.model, parts_.dataset, parts_.on),
       sampler_(make_sampler(parts_.settings, parts_.dataset)),
+      updates_per_epoch_(sampler_.batches_per_epoch(0)),
       total_(updates_in(parts_.settings, sampler_)),
       began_(now()),
       last_eval_time_(began_),
@@ -139,8 +140,7 @@ bool Trainer::due(const Duration& every, double& last_time) const {
   if (every.epochs) {
     const double n = *every.epochs;
     if (n >= 1 && end_of_epoch() && state_.position.epoch % static_cast<int64_t>(n) == 0) return true;
-    if (n < 1 &&
-        state_.step % std::max<int64_t>(1, static_cast<int64_t>(std::ceil(n * static_cast<double>(sampler_.batches_per_epoch(0))))) == 0)
+    if (n < 1 && state_.step % std::max<int64_t>(1, static_cast<int64_t>(std::ceil(n * static_cast<double>(updates_per_epoch_)))) == 0)
       return true;
   }
   if (every.seconds && now() - last_time >= *every.seconds) {
@@ -233,7 +233,7 @@ DiskNeed Trainer::disk_need() {
   if (updater_.averaging().on())  // there are none yet when averaging begins later
     for (const Parameter* p : updater_.model_state().parameters) like.tensors["/ema/" + p->name] = p->value;
   const std::optional<int64_t> left = total_ ? std::optional(std::max<int64_t>(0, *total_ - state_.step)) : std::nullopt;
-  return train::disk_need(parts_.settings, like, left, sampler_.batches_per_epoch(0),
+  return train::disk_need(parts_.settings, like, left, updates_per_epoch_,
                           static_cast<int64_t>(parts_.run.checkpoints().steps().size()));
 }
 

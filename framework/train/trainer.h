@@ -71,6 +71,7 @@ class Trainer {
   Updater updater_;
   RunState state_;
   data::Sampler sampler_;
+  int64_t updates_per_epoch_;  // of the first epoch; with batches by tokens others may have more or fewer
   std::optional<int64_t> total_;
   std::optional<RunLog> log_;
   std::optional<Evaluation> last_evaluation_;
