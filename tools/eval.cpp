@@ -76,26 +76,16 @@ std::string text_of(const Trained& t, const train::Evaluation& e) {
 // predictions.jsonl: a line a sample with what is predicted and what it should be, in the order of the part.
 class PredictionFile {
  public:
-  PredictionFile(const std::filesystem::path& file, const data::Dataset& dataset, data::Part part)
-      : dataset_(dataset),
-        part_(part),
-        lines_(dataset.description(),
-               {.format = "jsonl", .proba = dataset.description().task == data::Task::classification, .targets = true}),
-        file_(file) {}
-  void add(int64_t first, const data::Batch& batch, const Tensor& outputs) {
-    std::vector<InputSample> samples(static_cast<size_t>(batch.packing.sequences()));
-    for (size_t i = 0; i < samples.size(); ++i) {
-      const int64_t index = first + static_cast<int64_t>(i);
-      dataset_.read(part_, index, samples[i].sample);
-      samples[i].named = true;
-    }
-    file_.write(lines_.lines(samples, batch.packing, outputs));
+  PredictionFile(const std::filesystem::path& file, const data::Description& description)
+      : lines_(description, {.format = "jsonl", .proba = description.task == data::Task::classification, .targets = true}), file_(file) {}
+  void add(std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
+    std::vector<InputSample> named;
+    for (data::Sample& sample : samples) named.push_back({.sample = std::move(sample), .named = true});
+    file_.write(lines_.lines(named, batch.packing, outputs));
   }
   void publish() { file_.publish(); }
 
  private:
-  const data::Dataset& dataset_;
-  data::Part part_;
   PredictionLines lines_;
   io::ReplacementFile file_;
 };
@@ -153,8 +143,10 @@ ExitCode evaluate(Command& command, const Options& o) {
   const auto directory = directory_of(t, o.split);
   std::optional<PredictionFile> predictions;
   if (directory) {
-    predictions.emplace(*directory / "predictions.jsonl", *dataset, part);
-    s.each_batch = [&](int64_t first, const data::Batch& batch, const Tensor& outputs) { predictions->add(first, batch, outputs); };
+    predictions.emplace(*directory / "predictions.jsonl", dataset->description());
+    s.each_batch = [&](std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
+      predictions->add(samples, batch, outputs);
+    };
   }
   const auto evaluation = train::evaluate(*t.model, *dataset, part, s);
   const nlohmann::ordered_json j = to_json(t, o, *evaluation, statistics);

@@ -88,15 +88,17 @@ Batch collate(const Description& d, const std::vector<Sample>& samples, std::vec
   return batch;
 }
 
-Batch read_batch(const Dataset& dataset, Part part, const std::vector<int64_t>& indices) {
+std::vector<Sample> read_samples(const Dataset& dataset, Part part, const std::vector<int64_t>& indices) {
   std::vector<Sample> samples(indices.size());
-  std::vector<uint32_t> ids;
   for (size_t i = 0; i < indices.size(); ++i) {
     require(indices[i] >= 0 && indices[i] < dataset.size(part), "sample {} of {} in {}", indices[i], dataset.size(part), name_of(part));
     dataset.read(part, indices[i], samples[i]);
-    ids.push_back(static_cast<uint32_t>(indices[i]));
   }
-  return collate(dataset.description(), samples, std::move(ids));
+  return samples;
+}
+
+Batch read_batch(const Dataset& dataset, Part part, const std::vector<int64_t>& indices) {
+  return collate(dataset.description(), read_samples(dataset, part, indices), {indices.begin(), indices.end()});
 }
 
 }  // namespace tapeformer::data

@@ -67,6 +67,8 @@ class Dataset {
 
 // Packs samples of one data set; sample_ids name them for random draws (their row numbers).
 Batch collate(const Description&, const std::vector<Sample>& samples, std::vector<uint32_t> sample_ids);
+std::vector<Sample> read_samples(const Dataset&, Part, const std::vector<int64_t>& indices);
+// The same collated; sample ids are the indices.
 Batch read_batch(const Dataset&, Part, const std::vector<int64_t>& indices);
 
 }  // namespace tapeformer::data

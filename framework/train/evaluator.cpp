@@ -11,16 +11,17 @@
 namespace tapeformer::train {
 namespace {
 
-// Calls body(batch) for consecutive batches of a part; false when it was cancelled.
+// Calls body(samples, batch) for consecutive batches of a part; false when it was cancelled.
 bool for_each_batch(const data::Dataset& dataset, data::Part part, const EvaluationSettings& s,
-                    const std::function<void(const data::Batch&)>& body) {
+                    const std::function<void(std::vector<data::Sample>&, const data::Batch&)>& body) {
   const int64_t n = dataset.size(part);
   std::vector<int64_t> indices;
   for (int64_t first = 0; first < n; first += s.batch_size) {
     if (s.cancelled && s.cancelled()) return false;
     indices.resize(static_cast<size_t>(std::min(s.batch_size, n - first)));
     std::iota(indices.begin(), indices.end(), first);
-    body(data::read_batch(dataset, part, indices));
+    std::vector<data::Sample> samples = data::read_samples(dataset, part, indices);
+    body(samples, data::collate(dataset.description(), samples, {indices.begin(), indices.end()}));
   }
   return true;
 }
@@ -66,14 +67,14 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
   if (s.batchnorm == BatchNormSource::batch) model.visit(state);
   const UnchangedBuffers unchanged(state.buffers);  // none where the statistics are only read
   const Mode mode = s.batchnorm == BatchNormSource::batch ? Mode::calibrate : Mode::evaluate;
-  const bool whole = for_each_batch(dataset, part, s, [&](const data::Batch& batch) {
+  const bool whole = for_each_batch(dataset, part, s, [&](std::vector<data::Sample>& samples, const data::Batch& batch) {
     Context context{.on = s.on, .tape = nullptr, .mode = mode, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};
     const Variable output = model.forward(context, batch);
     const ops::Loss sum = model.loss(context, output, batch);
     add_rows(loss, sum);
     if (regression) numbers.add(output.value, batch.targets);
     else out.classes->add(output.value, batch.targets);
-    if (s.each_batch) s.each_batch(out.samples, batch, output.value);
+    if (s.each_batch) s.each_batch(samples, batch, output.value);
     ++out.batches;
     out.samples += batch.packing.sequences();
     out.tokens += batch.packing.rows();
@@ -95,7 +96,7 @@ int64_t recalibrate(nn::Model& model, const data::Dataset& dataset, const Evalua
     for (const nn::Buffer* b : state.buffers)  // the first batch of a calibration replaces what is there
       if (b->name.starts_with(layer + ".") && !frozen(facts)) b->value.fill_zero();
   int64_t batches = 0;
-  for_each_batch(dataset, data::Part::train, s, [&](const data::Batch& batch) {
+  for_each_batch(dataset, data::Part::train, s, [&](const std::vector<data::Sample>&, const data::Batch& batch) {
     Context context{.on = s.on, .tape = nullptr, .mode = Mode::calibrate, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};
     model.forward(context, batch);
     ++batches;

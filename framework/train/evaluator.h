@@ -18,8 +18,8 @@ struct EvaluationSettings {
   int64_t step = 0;                                      // of the model: a BatchNorm frozen from a step on stays frozen
   BatchNormSource batchnorm = BatchNormSource::running;  // running, or batch: each batch's own statistics
   std::function<bool()> cancelled;                       // asked between batches
-  // Called with the samples [first, first + batch) of the part and what the model gave for them, in order.
-  std::function<void(int64_t first, const data::Batch&, const Tensor& outputs)> each_batch;
+  // Called with one batch of the part after the other and what the model gave for it; the samples may be taken.
+  std::function<void(std::vector<data::Sample>& samples, const data::Batch&, const Tensor& outputs)> each_batch;
 };
 
 struct Evaluation {

@@ -93,12 +93,11 @@ void RunLog::epoch_row(const RunState& s, double rate, const Evaluation* valid) 
     run_.append("epochs.csv",
                 "epoch,step,train/loss,train/accuracy,valid/loss,valid/accuracy,lr,seconds,samples_per_s,tokens_per_s,peak_bytes\n");
   const auto of_valid = [&](std::string_view metric) { return valid ? valid->value(metric) : std::nullopt; };
-  run_.append("epochs.csv",
-              fmt::format("{},{},{},{},{},{},{},{:.3f},{:.1f},{:.1f},{}\n", s.position.epoch, s.step,
-                          number(e.count > 0 ? std::optional(e.loss / e.count) : std::nullopt),
-                          number(e.targets > 0 ? std::optional(e.correct / e.targets) : std::nullopt), number(of_valid("loss")),
-                          number(of_valid("accuracy")), number(rate), speed.seconds, speed.samples, speed.tokens,
-                          allocator_statistics().peak_bytes));
+  run_.append("epochs.csv", fmt::format("{},{},{},{},{},{},{},{:.3f},{:.1f},{:.1f},{}\n", s.position.epoch, s.step,
+                                        number(e.count > 0 ? std::optional(e.loss / e.count) : std::nullopt),
+                                        number(e.targets > 0 ? std::optional(e.correct / e.targets) : std::nullopt),
+                                        number(of_valid("loss")), number(of_valid("accuracy")), number(rate), speed.seconds, speed.samples,
+                                        speed.tokens, allocator_statistics().peak_bytes));
   epoch_ = {steady_seconds()};
 }
 

@@ -233,8 +233,7 @@ DiskNeed Trainer::disk_need() {
   if (updater_.averaging().on())  // there are none yet when averaging begins later
     for (const Parameter* p : updater_.model_state().parameters) like.tensors["/ema/" + p->name] = p->value;
   const std::optional<int64_t> left = total_ ? std::optional(std::max<int64_t>(0, *total_ - state_.step)) : std::nullopt;
-  return train::disk_need(parts_.settings, like, left, updates_per_epoch_,
-                          static_cast<int64_t>(parts_.run.checkpoints().steps().size()));
+  return train::disk_need(parts_.settings, like, left, updates_per_epoch_, static_cast<int64_t>(parts_.run.checkpoints().steps().size()));
 }
 
 void Trainer::save() {

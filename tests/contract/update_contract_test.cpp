@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/ops/columns.h"
+#include "framework/train/evaluator.h"
 #include "framework/train/update.h"
 #include "models/attention/redraws.h"
 #include "models/attention/variant.h"
@@ -119,6 +120,23 @@ TEST_CASE("micro-batches give the update of one batch, the attention's own loss 
         for (size_t i = 0; i < whole.parameters.size(); ++i) CHECK(relative_error(parts.parameters[i], whole.parameters[i]) <= 1e-9);
       }
     }
+}
+
+TEST_CASE("an evaluation reads each sample once and hands it on with its outputs", "[update]") {
+  const Sequences dataset(data::Task::classification);
+  const auto model = models::make_model({.seed = 1, .dtype = Dtype::f64}, settings(0), dataset.description());
+  std::vector<int32_t> labels;
+  train::EvaluationSettings s{.on = test_devices().front().on, .dtype = Dtype::f64, .batch_size = 3};
+  s.each_batch = [&](std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
+    CHECK(static_cast<int64_t>(samples.size()) == outputs.shape()[0]);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      CHECK(static_cast<int32_t>(samples[i].tokens.size()) == batch.packing.length(static_cast<int>(i)));
+      labels.push_back(samples[i].label);
+    }
+  };
+  CHECK(train::evaluate(*model, dataset, data::Part::valid, s)->samples == 7);
+  CHECK(labels == std::vector<int32_t>{0, 1, 2, 0, 1, 2, 0});
+  CHECK(dataset.reads == 7);
 }
 
 TEST_CASE("the loss is the targets' mean plus the attention's own, and its count is known beforehand", "[update]") {
