@@ -6,24 +6,16 @@
 
 #include <algorithm>
 
+#include "framework/core/utf8.h"
+
 namespace tapeformer::config {
 namespace {
 
 constexpr int bracket_limit = 20'000;
 
-// Length of the UTF-8 sequence at `at`, 0 where it is none (overlong forms, surrogates and C1 controls are none).
-size_t utf8_length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(at);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xC2 && first <= 0xDF ? 2 : first >= 0xE0 && first <= 0xEF ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  const unsigned second = byte(at + 1);
-  if ((first == 0xC2 && second < 0xA0) || (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F))
-    return 0;
-  return length;
+// U+0080 to U+009F, the second set of control characters.
+bool is_c1_control(std::string_view text, size_t at) {
+  return text.substr(at, 1) == "\xC2" && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
 }
 
 bool check_characters(const SourcePtr& source, Report& report) {
@@ -39,7 +31,8 @@ bool check_characters(const SourcePtr& source, Report& report) {
     if ((c < 0x20 && c != '\t' && c != '\n') || c == 0x7F)
       return refuse(at, fmt::format("control character 0x{:02x}: this is not a text file", c), "a config is YAML text in UTF-8");
     const size_t length = utf8_length(text, at);
-    if (length == 0) return refuse(at, fmt::format("byte 0x{:02x} is not UTF-8 text", c), "a config is YAML text in UTF-8");
+    if (length == 0 || is_c1_control(text, at))
+      return refuse(at, fmt::format("byte 0x{:02x} is not UTF-8 text", c), "a config is YAML text in UTF-8");
     at += length;
   }
   return true;

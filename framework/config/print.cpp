@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "framework/core/log.h"
+#include "framework/core/utf8.h"
 
 namespace tapeformer::config {
 namespace {
@@ -76,7 +77,7 @@ std::string shortened(std::string_view text) {
   constexpr size_t longest = 60;
   if (text.size() <= longest) return printable(text);
   size_t end = longest;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && continues_utf8(text[end])) --end;
   return printable(text.substr(0, end)) + "…";
 }
 

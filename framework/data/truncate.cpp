@@ -2,13 +2,14 @@
 #include "framework/data/truncate.h"
 
 #include "framework/core/error.h"
+#include "framework/core/utf8.h"
 
 namespace tapeformer::data {
 namespace {
 
 // True for a byte inside a character, where no cut may fall.
 bool continues(std::string_view text, int64_t at) {
-  return at > 0 && at < static_cast<int64_t>(text.size()) && (static_cast<unsigned char>(text[static_cast<size_t>(at)]) & 0xc0) == 0x80;
+  return at > 0 && at < static_cast<int64_t>(text.size()) && continues_utf8(text[static_cast<size_t>(at)]);
 }
 
 }  // namespace
