@@ -351,11 +351,6 @@ bool Section::given(std::string_view key) const {
   return entry != nullptr && !entry->value.is_empty();
 }
 
-bool Section::is_map(std::string_view key) const {
-  const Entry* entry = state_->entry(key);
-  return entry != nullptr && entry->value.kind == Node::Kind::map;
-}
-
 void Section::fault(std::string_view key, std::string message, std::string hint) {
   state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint));
 }

@@ -71,8 +71,6 @@ class Section {
   std::vector<std::pair<std::string, double>> numbers_by_name(std::string_view key, Range, std::string_view help);
 
   bool given(std::string_view key) const;
-  // Given as a map: for a key that is either a word or a map of names.
-  bool is_map(std::string_view key) const;
   // Names the fault at the key's own place (file:line:column with a caret), or at the section where it is not given. For combinations call
   // it once and name both dotted keys in the message.
   void fault(std::string_view key, std::string message, std::string hint = {});

@@ -30,7 +30,6 @@ class Sampler {
   std::vector<int64_t> next();
   const SamplerPosition& position() const { return position_; }
   void seek(SamplerPosition);
-  int64_t samples() const { return samples_; }
   // Batches of an epoch; exact for batch_size, counted by walking for batch_tokens.
   int64_t batches_per_epoch(int64_t epoch) const;
 

@@ -15,7 +15,7 @@
 namespace tapeformer::train {
 
 enum class OnNonfinite : uint8_t { stop, skip, rollback };
-enum class BatchNormSource : uint8_t { running, batch, recalibrate };
+enum class BatchNormSource : uint8_t { running, batch };
 
 struct EarlyStopping {
   int64_t patience = 0;  // evaluations without improvement; 0: off

@@ -262,15 +262,13 @@ TEST_CASE("combinations are reported at their key, warnings are returned", "[qui
   CHECK(contains(report, "1 error, 1 warning; nothing was started."));
 }
 
-TEST_CASE("given, is_map and path", "[quick]") {
+TEST_CASE("given and path", "[quick]") {
   Document document = Document::from_text("a: {b: 1, c: , d: {e: 1}}\n", "c.yaml", {});
   Section root = document.root(), a = root.section("a", "A.");
   CHECK(root.given("a"));
   CHECK(a.given("b"));
   CHECK_FALSE(a.given("c"));
   CHECK_FALSE(a.given("x"));
-  CHECK(a.is_map("d"));
-  CHECK_FALSE(a.is_map("b"));
   CHECK(root.path().empty());
   CHECK(root.path("a") == "a");
   CHECK(a.section("d", "D.").path("e") == "a.d.e");
