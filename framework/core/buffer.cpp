@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t alignment = 64;
 constexpr size_t page_aligned_from = 1 << 16;
+constexpr uint64_t always_kept = uint64_t{16} << 20;
 
 // Sizes are rounded up to eighths of a power of two: at most 12.5 % is wasted and few classes exist.
 size_t size_class(size_t bytes) {
@@ -23,32 +24,39 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// A cached block may serve a request that is up to a third smaller: batches of other lengths then find what those before them left.
+constexpr size_t largest_for(size_t size) { return size + size / 2; }
+
 class CachingAllocator {
  public:
-  std::byte* take(size_t size) {
+  struct Block {
+    std::byte* memory;
+    size_t size;
+  };
+
+  // Of at least `size` bytes; null memory when the system has none left.
+  Block take(size_t size) {
     std::lock_guard lock(mutex_);
     ++statistics_.allocations;
     statistics_.bytes_requested += size;
     statistics_.bytes_in_use += size;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
-    if (auto& free = free_[size]; !free.empty()) {
-      std::byte* block = free.back();
-      free.pop_back();
-      return block;
-    }
+    most_in_use_ = std::max(most_in_use_, statistics_.bytes_in_use);
+    if (const Block cached = take_cached(size); cached.memory) return cached;
+    make_room(size);
     const size_t align = size >= page_aligned_from ? 4096 : alignment;
-    void* block = std::aligned_alloc(align, (size + align - 1) / align * align);
-    if (!block) {
-      statistics_.bytes_in_use -= size;
-      return nullptr;
-    }
-    statistics_.bytes_held += size;
-    return static_cast<std::byte*>(block);
+    void* memory = std::aligned_alloc(align, (size + align - 1) / align * align);
+    if (memory) statistics_.bytes_held += size;
+    else statistics_.bytes_in_use -= size;
+    return {static_cast<std::byte*>(memory), size};
   }
-  void give_back(std::byte* block, size_t size) noexcept {
+  // `size` is what take() was asked for.
+  void give_back(Block block, size_t size) noexcept {
     std::lock_guard lock(mutex_);
     statistics_.bytes_in_use -= size;
-    free_[size].push_back(block);
+    Class& of_size = free_[block.size];
+    of_size.blocks.push_back(block.memory);
+    of_size.last_use = statistics_.allocations;
   }
   AllocatorStatistics statistics() {
     std::lock_guard lock(mutex_);
@@ -60,17 +68,45 @@ class CachingAllocator {
   }
   void release() {
     std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : free_) {
-      statistics_.bytes_held -= size * blocks.size();
-      for (std::byte* b : blocks) std::free(b);
-      blocks.clear();
-    }
+    for (auto& [size, of_size] : free_)
+      while (!of_size.blocks.empty()) free_last(size, of_size);
   }
 
  private:
+  struct Class {
+    std::vector<std::byte*> blocks;
+    uint64_t last_use = 0;  // number of the allocation before which a block came back
+  };
+
+  Block take_cached(size_t size) {
+    for (auto at = free_.lower_bound(size); at != free_.end() && at->first <= largest_for(size); ++at)
+      if (auto& blocks = at->second.blocks; !blocks.empty()) {
+        const Block block{blocks.back(), at->first};
+        blocks.pop_back();
+        return block;
+      }
+    return {nullptr, 0};
+  }
+  // Gives cached blocks back, those first whose size has waited longest, while much more would be held than was ever in use.
+  void make_room(size_t bytes) {
+    while (statistics_.bytes_held + bytes > 2 * most_in_use_ + always_kept) {
+      auto oldest = free_.end();
+      for (auto at = free_.begin(); at != free_.end(); ++at)
+        if (!at->second.blocks.empty() && (oldest == free_.end() || at->second.last_use < oldest->second.last_use)) oldest = at;
+      if (oldest == free_.end()) return;
+      free_last(oldest->first, oldest->second);
+    }
+  }
+  void free_last(size_t size, Class& of_size) {
+    std::free(of_size.blocks.back());
+    of_size.blocks.pop_back();
+    statistics_.bytes_held -= size;
+  }
+
   std::mutex mutex_;
-  std::map<size_t, std::vector<std::byte*>> free_;
+  std::map<size_t, Class> free_;
   AllocatorStatistics statistics_;
+  uint64_t most_in_use_ = 0;
 };
 
 // Never destroyed: tensors of static duration may outlive any static object.
@@ -83,9 +119,9 @@ CachingAllocator& allocator() {
 
 Storage allocate(size_t bytes) {
   const size_t size = size_class(bytes);
-  std::byte* block = size < bytes ? nullptr : allocator().take(size);
-  if (!block) fail(ExitCode::resource, "out of memory: {} bytes asked for; use a smaller batch or shorter sequences", bytes);
-  return Storage(block, [size](std::byte* b) { allocator().give_back(b, size); });
+  const CachingAllocator::Block block = size < bytes ? CachingAllocator::Block{nullptr, 0} : allocator().take(size);
+  if (!block.memory) fail(ExitCode::resource, "out of memory: {} bytes asked for; use a smaller batch or shorter sequences", bytes);
+  return Storage(block.memory, [size, whole = block.size](std::byte* b) { allocator().give_back({b, whole}, size); });
 }
 
 AllocatorStatistics allocator_statistics() { return allocator().statistics(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage of tensors from a caching allocator: freed blocks are kept by size and handed out again, so that after the first
-// step a training run asks the operating system for nothing and touches no fresh page.
+// Storage of tensors from a caching allocator: freed blocks are kept and handed out again for their size or one a little below, so that
+// steps of one shape soon touch no fresh page, and steps of ever other shapes hold at most about twice what was ever in use at once.
 #pragma once
 #include <cstddef>
 #include <cstdint>
