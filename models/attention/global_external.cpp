@@ -50,6 +50,9 @@ class GlobalExternal : public GlobalHeads {
     if (rows_) visitor.parameter(*rows_);
   }
 
+  // A layer's own rows pass its projection without the norm before it, so that norm cannot move into the projection.
+  InputReaders input_readers() override { return rows_ ? InputReaders() : GlobalHeads::input_readers(); }
+
   // What the layer adds to a sequence is counted with it.
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
     std::vector<int32_t> all = lengths;

@@ -118,6 +118,30 @@ TEST_CASE("model gradients agree with central differences", "[model]") {
     }
 }
 
+TEST_CASE("a model gives the same outputs when its BatchNorms are folded", "[model]") {
+  const TestDevice& device = test_devices().front();
+  const data::Description d = token_description();
+  std::vector<Case> forms;
+  for (const auto& v : models::attention_variants()) forms.push_back({std::string(v.name), std::string(v.name), {}});
+  forms.push_back({"global with projections of its own", "global", {"model.attention.global.share_projections=false"}});
+  forms.push_back({"global_external that keeps its rows", "global_external", {"model.attention.global_external.carry=false"}});
+  for (const Case& c : forms) {
+    INFO(c.name);
+    const auto model = make(c, Dtype::f64, d, {"model.norm.type=batch_norm", "model.norm.position=pre"});
+    Structures chosen;
+    const auto run = [&](const data::Batch& batch, Mode mode, Structures* structures = nullptr) {
+      Context context{.on = device.on, .mode = mode, .seed = 21, .step = 1, .dtype = Dtype::f64};
+      context.structures = structures;
+      return Matrix(model->forward(context, batch).value);
+    };
+    for (uint32_t i = 0; i < 20; ++i) run(token_batch(d, {30, 40, 50}, 3 * i), Mode::train);
+    const data::Batch batch = token_batch(d, {3, 4, 65}, 100);
+    const Matrix before = run(batch, Mode::evaluate, &chosen);
+    CHECK(model->prepare_inference() >= 2);  // the feed-forwards' at least
+    CHECK(relative_error(run(batch, Mode::evaluate, &chosen), before) <= 1e-10);
+  }
+}
+
 TEST_CASE("micro-batches give the gradient of one batch, but for BatchNorm's statistics", "[model]") {
   const TestDevice& device = test_devices().front();
   const data::Description d = token_description();
