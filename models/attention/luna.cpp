@@ -39,13 +39,14 @@ class Luna : public Attention {
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   int projections() const override { return own_.tie_kv ? 3 : 4; }
   double pairs(int32_t n) const override { return static_cast<double>(n) * own_.points; }
-  // Of pack and unpack one after the other, each head with the head of its number; for the stream as it starts.
+  // Of pack and unpack one after the other, each head with the head of its number.
   Tensor weights(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   InputReaders input_readers() override { return InputReaders{{{of_rows_.weight().value, of_rows_.bias().value}}}; }
   std::vector<double> dense_output(int32_t n, std::span<const double> x) const override;
 
  private:
-  Variable start(Context&, const Packing&);
+  // The stream that comes from the layer before, or where it starts: [l * B, C].
+  Variable stream_of(Context&, const Packing&, const Sublayer&);
   Variable part(Context&, const Variable& projected, int i) const;
   Variable pack(Context&, const Variable& query, const Variable& key, const Variable& value, const Packing&);
   Variable unpack(Context&, const Variable& query, const Variable& key, const Variable& value, const Packing&);
@@ -88,8 +89,8 @@ Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSet
       output_(build, name + ".output", s.dim, s.dim),
       stream_norm_(build, name + ".stream_norm", s.dim, 1e-5) {}
 
-// [l * B, C]
-Variable Luna::start(Context& context, const Packing& packing) {
+Variable Luna::stream_of(Context& context, const Packing& packing, const Sublayer& around) {
+  if (around.second_stream && around.second_stream->value.defined()) return *around.second_stream;
   const Packing& stream = packing.rows_each(own_.points);
   auto repeated = std::make_shared<RowMap>();
   repeated->rows = own_.points;
@@ -122,8 +123,7 @@ Variable Luna::unpack(Context& context, const Variable& query, const Variable& k
 }
 
 AttentionOutput Luna::forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
-  const bool carried = around.second_stream && around.second_stream->value.defined();
-  const Variable stream = carried ? *around.second_stream : start(context, packing);
+  const Variable stream = stream_of(context, packing, around);
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
   const Variable packed =
@@ -142,7 +142,7 @@ AttentionOutput Luna::forward(Context& context, const Variable& x, const Packing
 Tensor Luna::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
-  const Variable asks = pack_query_.forward(context, start(context, packing)), key = part(context, rows, 0);
+  const Variable asks = pack_query_.forward(context, stream_of(context, packing, around)), key = part(context, rows, 0);
   const Variable packed = pack(context, asks, key, part(context, rows, pack_value()), packing);
   const Variable keys = part(context, of_packed_.forward(context, packed), 0), own_query = part(context, rows, query());
   return shown_weights(context.dtype, settings_.heads, packing.rows(), settings_.dim / settings_.heads, [&](const Tensor& values) {

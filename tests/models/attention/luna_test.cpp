@@ -102,6 +102,7 @@ TEST_CASE("the stream of the next layer is the norm of the old one plus what it 
   Variable carried;
   for (int layer = 0; layer < 3; ++layer) {
     Context context{.on = device.on, .dtype = Dtype::f64};
+    const Matrix shown(attention->weights(context, {x, no_node}, packing, {.second_stream = &carried}));
     const Tensor y =
         attention
             ->forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(Dtype::f64, {7, 8}), no_node}, .second_stream = &carried})
@@ -110,6 +111,14 @@ TEST_CASE("the stream of the next layer is the norm of the old one plus what it 
     const Matrix packed = attend(apply(stream, p, "attention.pack.query"), context_rows, context_rows);
     const Matrix keys = apply(packed, p, "attention.key_value");
     CHECK(relative_error(Matrix(y), apply(attend(apply(rows, p, "attention.query"), keys, keys), p, "attention.output")) <= 1e-12);
+    // A value that is 1 in row j of all columns gives column j of each head's weights.
+    for (int64_t j = 0; j < 7; ++j) {
+      Matrix one(7, 8);
+      for (int64_t c = 0; c < 8; ++c) one(j, c) = 1;
+      const Matrix column = attend(apply(rows, p, "attention.query"), keys, attend(apply(stream, p, "attention.pack.query"), context_rows, one));
+      for (int64_t h = 0; h < 2; ++h)
+        for (int64_t i = 0; i < 7; ++i) CHECK(std::abs(shown(h * 7 + i, j) - column(i, 4 * h)) <= 1e-12);
+    }
     stream = normalised_sum(stream, packed);
     CHECK(relative_error(Matrix(carried.value), stream) <= 1e-12);
   }
