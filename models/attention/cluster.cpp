@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention inside clusters: a query sees the keys whose nearest centroid is its own. Queries and keys are sorted by class and each class
 // is one block of the pattern, however many members it has. Centroids as in Roy, Saffar, Vaswani, Grangier 2020 (2003.05997).
-#include <cmath>
+#include <algorithm>
 
 #include "framework/ops/attention.h"
+#include "models/attention/dense.h"
 #include "models/attention/index_lists.h"
 #include "models/attention/k_means.h"
 
@@ -68,19 +69,11 @@ class Cluster : public Heads {
     const int64_t rows = classes.shape()[1], h = in.head - settings().first_head;
     const int32_t* of_query = classes.data<int32_t>() + h * rows + in.first;
     const int32_t* of_key = of_query + settings().heads * rows;
-    const auto n = static_cast<size_t>(in.n), d = static_cast<size_t>(in.head_dim);
-    std::vector<double> weights(n * n);
-    for (size_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (size_t j = 0; j < n; ++j) {
-        if (of_key[j] != of_query[i]) continue;
-        double dot = 0;
-        for (size_t e = 0; e < d; ++e) dot += in.q()[i * d + e] * in.k()[j * d + e];
-        sum += weights[i * n + j] = std::exp(dot / std::sqrt(static_cast<double>(d)));
-      }
-      for (size_t j = 0; j < n && sum > 0; ++j) weights[i * n + j] /= sum;
-      if (sum == 0 && own_.cover_empty == CoverEmpty::self) weights[i * n + i] = 1;
-    }
+    const auto n = static_cast<size_t>(in.n);
+    std::vector<double> weights = dense::softmax_weights(in.q(), in.k(), static_cast<size_t>(in.head_dim),
+                                                         [&](size_t i, size_t j) { return of_key[j] == of_query[i]; });
+    for (size_t i = 0; i < n && own_.cover_empty == CoverEmpty::self; ++i)
+      if (std::find(of_key, of_key + n, of_query[i]) == of_key + n) weights[i * n + i] = 1;
     return weights;
   }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/clustered_heads.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "framework/ops/batched_product.h"
 #include "framework/ops/dispatch.h"
+#include "models/attention/dense.h"
 #include "models/attention/hamming_clusters.h"
 
 namespace tapeformer::models {
@@ -111,17 +111,6 @@ AttentionCost ClusteredHeads::cost(const std::vector<int32_t>& lengths) const {
   return sum;
 }
 
-std::vector<double> ClusteredHeads::dense_scores(const DenseInput& in, std::span<const double> queries) {
-  const auto n = static_cast<size_t>(in.n), d = static_cast<size_t>(in.head_dim);
-  std::vector<double> s(n * n);
-  for (size_t i = 0; i < n; ++i)
-    for (size_t j = 0; j < n; ++j) {
-      for (size_t e = 0; e < d; ++e) s[i * n + j] += queries[i * d + e] * in.k()[j * d + e];
-      s[i * n + j] /= std::sqrt(static_cast<double>(d));
-    }
-  return s;
-}
-
 std::vector<double> ClusteredHeads::dense_groups(const DenseInput& in) const {
   const Tensor& groups = in.structures->at(settings().name + ".groups_of_queries");
   const int32_t* group = groups.data<int32_t>() + (in.head - settings().first_head) * groups.shape()[1] + in.first;
@@ -133,13 +122,7 @@ std::vector<double> ClusteredHeads::dense_groups(const DenseInput& in) const {
     for (size_t j = 0; j < n; ++j)
       for (size_t e = 0; e < d && group[j] == group[i]; ++e) mean[i * d + e] += in.q()[j * d + e] / members;
   }
-  std::vector<double> weights = dense_scores(in, mean);
-  for (size_t i = 0; i < n; ++i) {
-    double sum = 0;
-    for (size_t j = 0; j < n; ++j) sum += weights[i * n + j] = std::exp(weights[i * n + j]);
-    for (size_t j = 0; j < n; ++j) weights[i * n + j] /= sum;
-  }
-  return weights;
+  return dense::softmax_weights(mean, in.k(), d);
 }
 
 std::vector<double> ClusteredHeads::dense_weights(const DenseInput& in) const { return dense_groups(in); }

@@ -41,7 +41,6 @@ class ClusteredHeads : public Heads {
 
   // For the oracle: softmax of a group's mean query over all keys, [n,n] with equal rows for the members of a group.
   std::vector<double> dense_groups(const DenseInput&) const;
-  static std::vector<double> dense_scores(const DenseInput&, std::span<const double> queries);
 
  private:
   void draw();

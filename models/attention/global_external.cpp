@@ -3,6 +3,7 @@
 // learned constants): they see and are seen by all, a row of the sequence sees them and its window. They run through all layers, or each
 // layer has its own and forgets what became of them.
 #include "framework/ops/extra_rows.h"
+#include "models/attention/dense.h"
 #include "models/attention/global_heads.h"
 #include "models/attention/variant.h"
 
@@ -70,21 +71,11 @@ class GlobalExternal : public GlobalHeads {
       all.back().insert(all.back().end(), in.projected[part].begin(), in.projected[part].end());
     }
     const auto d = static_cast<size_t>(in.head_dim);
-    const int32_t g = count(), n = in.n;
-    std::vector<double> o(static_cast<size_t>(n) * d);
-    for (int32_t i = 0; i < n; ++i) {
-      double sum = 0;
-      for (int32_t j = 0; j < g + n; ++j) {
-        if (!allowed(g + n, in.head, g + i, j)) continue;
-        double s = 0;
-        for (size_t c = 0; c < d; ++c) s += all[0][static_cast<size_t>(g + i) * d + c] * all[1][static_cast<size_t>(j) * d + c];
-        const double weight = std::exp(s / std::sqrt(static_cast<double>(d)));
-        sum += weight;
-        for (size_t c = 0; c < d; ++c) o[static_cast<size_t>(i) * d + c] += weight * all[2][static_cast<size_t>(j) * d + c];
-      }
-      for (size_t c = 0; c < d; ++c) o[static_cast<size_t>(i) * d + c] /= sum;
-    }
-    return o;
+    const int32_t g = count();
+    const std::vector<double> weights = dense::softmax_weights(in.q(), all[1], d, [&](size_t i, size_t j) {
+      return allowed(g + in.n, in.head, g + static_cast<int32_t>(i), static_cast<int32_t>(j));
+    });
+    return dense::weighted(weights, all[2], d);
   }
 
  private:

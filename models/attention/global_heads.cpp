@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/global_heads.h"
 
+#include <algorithm>
+
 #include "framework/ops/add.h"
 #include "framework/ops/attention.h"
 #include "framework/ops/columns.h"
+#include "models/attention/dense.h"
 #include "models/attention/head_attention.h"
 #include "models/attention/interval_sets.h"
 
@@ -126,21 +129,13 @@ std::vector<double> GlobalHeads::dense_output(const DenseInput& in) const {
     return y;
   };
   const std::vector<double> gq = own(0), gk = own(1), gv = own(2);
-  std::vector<double> o(n * d);
-  for (size_t i = 0; i < n; ++i) {
-    const bool global = static_cast<int32_t>(i) < pattern_.count;
-    const std::span<const double> q = global ? gq : in.q(), k = global ? gk : in.k(), v = global ? gv : in.v();
-    std::vector<double> weights(n);
-    double sum = 0;
-    for (size_t j = 0; j < n; ++j) {
-      if (!allowed(in.n, in.head, static_cast<int32_t>(i), static_cast<int32_t>(j))) continue;
-      double s = 0;
-      for (size_t e = 0; e < d; ++e) s += q[i * d + e] * k[j * d + e];
-      sum += weights[j] = std::exp(s / std::sqrt(static_cast<double>(d)));
-    }
-    for (size_t j = 0; j < n; ++j)
-      for (size_t e = 0; e < d; ++e) o[i * d + e] += weights[j] / sum * v[j * d + e];
-  }
+  const auto output = [&](std::span<const double> q, std::span<const double> k, std::span<const double> v) {
+    const auto sees = [&](size_t i, size_t j) { return allowed(in.n, in.head, static_cast<int32_t>(i), static_cast<int32_t>(j)); };
+    return dense::weighted(dense::softmax_weights(q, k, d, sees), v, d);
+  };
+  std::vector<double> o = output(in.q(), in.k(), in.v());
+  const std::vector<double> of_global = output(gq, gk, gv);
+  std::copy_n(of_global.begin(), static_cast<size_t>(global_rows(in.n)) * d, o.begin());
   return o;
 }
 

@@ -2,7 +2,7 @@
 // Improved clustered attention (Vyas, Katharopoulos, Fleuret 2020, 2007.04825, section 3.3): as clustered attention, but over the `topk`
 // keys that matter most to its group a query has probabilities of its own, of the same sum. With A the group's probabilities, T its best
 // keys and m the sum of A over T: o_i = m softmax_T(q_i k) v + sum over j not in T of A_j v_j.
-#include <cmath>
+#include <algorithm>
 
 #include "framework/ops/add.h"
 #include "framework/ops/attention.h"
@@ -11,6 +11,7 @@
 #include "framework/ops/dispatch.h"
 #include "framework/ops/multiply.h"
 #include "models/attention/clustered_heads.h"
+#include "models/attention/dense.h"
 #include "models/attention/largest.h"
 
 namespace tapeformer::models {
@@ -78,20 +79,18 @@ class ImprovedClustered : public ClusteredHeads {
     const int32_t h = in.head - settings().first_head;
     const int32_t* group = groups.data<int32_t>() + h * groups.shape()[1] + in.first;
     const std::span<const int32_t> all = in.structures->at(settings().name + ".best_keys").span<int32_t>();
-    std::vector<double> weights = dense_groups(in);
-    const std::vector<double> scores = dense_scores(in, in.q());
-    for (size_t i = 0; i < n; ++i) {
+    const auto best = [&](size_t i) {
       const auto at = static_cast<size_t>(1 + (in.sequence * settings().heads + h) * own_.clusters + group[i]);
-      double mass = 0, sum = 0;
-      for (int32_t e = all[at]; e < all[at + 1]; ++e) {
-        const size_t pair = i * n + static_cast<size_t>(all[static_cast<size_t>(e)]);
-        mass += weights[pair];
-        sum += std::exp(scores[pair]);
-      }
-      for (int32_t e = all[at]; e < all[at + 1]; ++e) {
-        const size_t pair = i * n + static_cast<size_t>(all[static_cast<size_t>(e)]);
-        weights[pair] = mass * std::exp(scores[pair]) / sum;
-      }
+      return all.subspan(static_cast<size_t>(all[at]), static_cast<size_t>(all[at + 1] - all[at]));
+    };
+    std::vector<double> weights = dense_groups(in);
+    const std::vector<double> own =
+        dense::softmax_weights(in.q(), in.k(), static_cast<size_t>(in.head_dim),
+                               [&](size_t i, size_t j) { return std::ranges::count(best(i), static_cast<int32_t>(j)) > 0; });
+    for (size_t i = 0; i < n; ++i) {
+      double mass = 0;
+      for (const int32_t j : best(i)) mass += weights[i * n + static_cast<size_t>(j)];
+      for (const int32_t j : best(i)) weights[i * n + static_cast<size_t>(j)] = mass * own[i * n + static_cast<size_t>(j)];
     }
     return weights;
   }

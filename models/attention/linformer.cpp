@@ -8,6 +8,7 @@
 #include "framework/ops/batched_product.h"
 #include "framework/ops/columns.h"
 #include "framework/ops/sparse_rows.h"
+#include "models/attention/dense.h"
 #include "models/attention/fewer_keys.h"
 #include "models/attention/max_length.h"
 #include "models/attention/variant.h"
@@ -134,20 +135,13 @@ std::vector<double> Linformer::dense_weights(const DenseInput& in) const {
     const double value = all.data<double>()[(matrix * r + slot) * static_cast<size_t>(max_length_) + j];
     return own_.length_scale ? value * std::sqrt(static_cast<double>(max_length_) / static_cast<double>(n)) : value;
   };
-  std::vector<double> weights(n * n);
-  for (size_t i = 0; i < n; ++i) {
-    std::vector<double> p(r);
-    double total = 0;
-    for (size_t slot = 0; slot < r; ++slot) {
-      double score = 0;
-      for (size_t j = 0; j < n; ++j)
-        for (size_t c = 0; c < d; ++c) score += in.q()[i * d + c] * entry(0, slot, j) * in.k()[j * d + c];
-      total += p[slot] = std::exp(score / std::sqrt(static_cast<double>(d)));
+  std::vector<double> keys(r * d), values(r * n);
+  for (size_t slot = 0; slot < r; ++slot)
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t c = 0; c < d; ++c) keys[slot * d + c] += entry(0, slot, j) * in.k()[j * d + c];
+      values[slot * n + j] = entry(1, slot, j);
     }
-    for (size_t slot = 0; slot < r; ++slot)
-      for (size_t j = 0; j < n; ++j) weights[i * n + j] += p[slot] / total * entry(1, slot, j);
-  }
-  return weights;
+  return dense::weighted(dense::softmax_weights(in.q(), keys, d), values, n);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "framework/ops/pseudo_inverse.h"
 #include "framework/ops/softmax.h"
 #include "framework/ops/sparse_rows.h"
+#include "models/attention/dense.h"
 #include "models/attention/fewer_keys.h"
 #include "models/attention/variant.h"
 
@@ -179,18 +180,9 @@ Dense times(const Dense& a, const Dense& b) {
   return c;
 }
 
-// softmax(q k' / sqrt(D))
 Dense probabilities(const Dense& q, const Dense& k) {
   Dense p(q.rows, k.rows);
-  for (size_t i = 0; i < q.rows; ++i) {
-    double total = 0;
-    for (size_t j = 0; j < k.rows; ++j) {
-      double score = 0;
-      for (size_t c = 0; c < q.columns; ++c) score += q(i, c) * k(j, c);
-      total += p(i, j) = std::exp(score / std::sqrt(static_cast<double>(q.columns)));
-    }
-    for (size_t j = 0; j < k.rows; ++j) p(i, j) /= total;
-  }
+  p.values = dense::softmax_weights(q.values, k.values, q.columns);
   return p;
 }
 

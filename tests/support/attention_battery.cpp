@@ -6,6 +6,7 @@
 
 #include "framework/core/parallel.h"
 #include "framework/nn/visitor.h"
+#include "models/attention/dense.h"
 #include "models/attention/head_attention.h"
 #include "tests/support/catch.h"
 #include "tests/support/random_tensor.h"
@@ -40,39 +41,22 @@ std::vector<double> of_head(const Matrix& x, int head, int head_dim) {
   return out;
 }
 
-std::vector<double> softmax_weights(const models::Heads& heads, const models::DenseInput& in) {
-  std::vector<double> w(static_cast<size_t>(in.n) * static_cast<size_t>(in.n));
-  for (int32_t i = 0; i < in.n; ++i) {
-    double sum = 0;
-    double* row = w.data() + static_cast<int64_t>(i) * in.n;
-    for (int32_t j = 0; j < in.n; ++j) {
-      double s = 0;
-      for (int d = 0; d < in.head_dim; ++d)
-        s += in.q()[static_cast<size_t>(i * in.head_dim + d)] * in.k()[static_cast<size_t>(j * in.head_dim + d)];
-      row[j] = heads.allowed(in.n, in.head, i, j) ? std::exp(s / std::sqrt(static_cast<double>(in.head_dim))) : 0;
-      sum += row[j];
-    }
-    for (int32_t j = 0; j < in.n && sum > 0; ++j) row[j] /= sum;
-  }
-  return w;
+// Weights of n keys a row, after dropout.
+void drop(std::vector<double>& weights, int64_t n, int head, const Kept& kept) {
+  for (size_t e = 0; kept && e < weights.size(); ++e)
+    weights[e] *= kept(head, static_cast<int32_t>(static_cast<int64_t>(e) / n), static_cast<int32_t>(static_cast<int64_t>(e) % n));
 }
-
-// What a probability is multiplied by; by head, query and key, counted in their sequence.
-using Kept = std::function<double(int head, int32_t i, int32_t j)>;
 
 // o [n,D] of one head.
 std::vector<double> head_output(const models::Heads& heads, const models::DenseInput& in, const Kept& kept) {
   std::vector<double> o = heads.dense_output(in);
   if (!o.empty() || in.n == 0) return o;
   std::vector<double> w = heads.dense_weights(in);
-  if (w.empty()) w = softmax_weights(heads, in);
-  o.assign(static_cast<size_t>(in.n * in.head_dim), 0);
-  for (int32_t i = 0; i < in.n; ++i)
-    for (int32_t j = 0; j < in.n; ++j)
-      for (int d = 0; d < in.head_dim; ++d)
-        o[static_cast<size_t>(i * in.head_dim + d)] += w[static_cast<size_t>(i) * static_cast<size_t>(in.n) + static_cast<size_t>(j)] *
-                                                       (kept ? kept(in.head, i, j) : 1) * in.v()[static_cast<size_t>(j * in.head_dim + d)];
-  return o;
+  const auto d = static_cast<size_t>(in.head_dim);
+  const auto sees = [&](size_t i, size_t j) { return heads.allowed(in.n, in.head, static_cast<int32_t>(i), static_cast<int32_t>(j)); };
+  if (w.empty()) w = models::dense::softmax_weights(in.q(), in.k(), d, sees);
+  drop(w, in.n, in.head, kept);
+  return models::dense::weighted(w, in.v(), d);
 }
 
 Matrix dense_heads(const models::HeadAttention& a, const Parameters& p, const Matrix& x, const Packing& packing,
@@ -316,21 +300,45 @@ void check_threads(const AttentionCase& c) {
   }
 }
 
+Context dropping(const TestDevice& device) {
+  return {.on = device.on, .mode = Mode::train, .seed = 9, .step = 3, .dtype = device.dtype};
+}
+
+Kept kept_by(std::string purpose) {
+  return [purpose](int head, int32_t i, int32_t j) {
+    const Draw draw{random_key(9, purpose, "attention", head), dropped_sample, 3};
+    return draw.word(static_cast<uint32_t>(i), static_cast<uint32_t>(j)) < dropout_threshold(0.3) ? 0 : 1 / 0.7;
+  };
+}
+
+Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, const Kept& kept) {
+  const auto head_dim = static_cast<int>(q.columns / heads);
+  Matrix o(q.rows, q.columns);
+  for (int h = 0; h < heads; ++h) {
+    std::vector<double> w =
+        models::dense::softmax_weights(of_head(q, h, head_dim), of_head(k, h, head_dim), static_cast<size_t>(head_dim));
+    drop(w, k.rows, h, kept);
+    const std::vector<double> of_one = models::dense::weighted(w, of_head(v, h, head_dim), static_cast<size_t>(head_dim));
+    for (int64_t i = 0; i < q.rows; ++i)
+      for (int d = 0; d < head_dim; ++d) o(i, h * head_dim + d) = of_one[static_cast<size_t>(i * head_dim + d)];
+  }
+  return o;
+}
+
 void check_dropout(const AttentionCase& c, const DropoutRow& row) {
   for (const TestDevice& device : test_devices()) {
     const int32_t n = 70 + c.settings.attention.extra_rows.count;
-    const Packing packing({n}, {6});
+    const Packing packing({n}, {dropped_sample});
     const auto attention = make_attention(c, device.dtype, 0.3);
     const Tensor x = random_tensor(device.dtype, {n, c.settings.dim}, 17);
     Structures chosen;
-    Context context{.on = device.on, .mode = Mode::train, .seed = 9, .step = 3, .dtype = device.dtype};
+    Context context = dropping(device);
     context.structures = &chosen;
     const Variable residual{Tensor::zeros(device.dtype, x.shape()), no_node};
     const Matrix y(attention->forward(context, {x, no_node}, packing, {.residual = residual}).x.value);
     const Kept kept = [&](int head, int32_t i, int32_t j) {
       const auto [purpose, of] = row ? row(chosen, head, i, j) : std::pair("attention_dropout", i);
-      const Draw draw{random_key(9, purpose, "attention", head), 6, 3};
-      return draw.word(static_cast<uint32_t>(of), static_cast<uint32_t>(j)) < dropout_threshold(0.3) ? 0 : 1 / 0.7;
+      return kept_by(purpose)(head, of, j);
     };
     const double error = relative_error(
         y, dense_heads(dynamic_cast<models::HeadAttention&>(*attention), parameters_of(*attention), Matrix(x), packing, &chosen, kept));

@@ -42,6 +42,15 @@ struct AttentionPass {
 // The same from the formulas; `structures` are those that a pass chose.
 Matrix dense_attention(models::Attention&, const Matrix& x, const Packing&, const Structures* = nullptr);
 
+// What a probability is multiplied by; by head, query and key, counted in their sequence.
+using Kept = std::function<double(int head, int32_t i, int32_t j)>;
+// Training in which a probability of the layer "attention" is dropped for 0.3, and which are kept of the sample of that number.
+constexpr uint32_t dropped_sample = 6;
+Context dropping(const TestDevice&);
+Kept kept_by(std::string purpose);
+// softmax(q k' / sqrt(D)) v for each of the heads.
+Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v, int heads, const Kept& kept = {});
+
 void check_oracle(const AttentionCase&);
 void check_batch_mates(const AttentionCase&);
 void check_nan_stays(const AttentionCase&);

@@ -45,6 +45,27 @@ TEST_CASE("induced points are two whole attentions over parameters of their own"
   }
 }
 
+TEST_CASE("the two attentions of induced points have draws of their own", "[induced]") {
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    const auto attention = make_attention(induced({"model.attention.induced.points=5"}), device.dtype, 0.3);
+    const auto p = parameters(*attention);
+    const auto apply = [&](const Matrix& in, const std::string& name) {
+      return project(in, Matrix(p.at("attention." + name + ".weight")->value), Matrix(p.at("attention." + name + ".bias")->value));
+    };
+    const Packing packing({70}, {dropped_sample});
+    const Tensor x = random_tensor(device.dtype, {70, 8}, 34);
+    Context context = dropping(device);
+    const Variable residual{Tensor::zeros(device.dtype, {70, 8}), no_node};
+    const Matrix y(attention->forward(context, {x, no_node}, packing, {.residual = residual}).x.value);
+    const Matrix rows(x), asks = apply(Matrix(p.at("attention.points")->value), "gather.query");
+    const Matrix gathered = attend(asks, apply(rows, "gather.key"), apply(rows, "gather.value"), 2, kept_by("pack_dropout"));
+    const Matrix points = apply(gathered, "gather.output");
+    const Matrix o = attend(apply(rows, "query"), apply(points, "key"), apply(points, "value"), 2, kept_by("attention_dropout"));
+    CHECK(relative_error(y, apply(o, "output")) <= 10 * device.tolerance);
+  }
+}
+
 TEST_CASE("one point that gathers nothing special gives every row the mean of the values", "[induced]") {
   // With a query of zeros the point sees all rows alike; with one point every row takes all it has.
   const auto attention = make_attention(induced({"model.attention.induced.points=1"}), Dtype::f64);

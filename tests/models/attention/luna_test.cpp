@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Luna: two dense attentions one after the other, and the second stream: how it starts, goes on, and leaves the rows' norms alone.
+#include "framework/core/random.h"
 #include "models/encoder.h"
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
@@ -29,21 +30,15 @@ Matrix apply(const Matrix& in, const std::map<std::string, Parameter*>& p, const
   return project(in, Matrix(p.at(name + ".weight")->value), Matrix(p.at(name + ".bias")->value));
 }
 
-// softmax(q k' / sqrt(4)) v for two heads of 4.
-Matrix attend(const Matrix& q, const Matrix& k, const Matrix& v) {
-  Matrix o(q.rows, 8);
-  for (int64_t first : {0, 4})
-    for (int64_t i = 0; i < q.rows; ++i) {
-      double total = 0;
-      for (int64_t j = 0; j < k.rows; ++j) {
-        double score = 0;
-        for (int64_t c = first; c < first + 4; ++c) score += q(i, c) * k(j, c) / 2;
-        total += std::exp(score);
-        for (int64_t c = first; c < first + 4; ++c) o(i, c) += std::exp(score) * v(j, c);
-      }
-      for (int64_t c = first; c < first + 4; ++c) o(i, c) /= total;
+// The learned points and their sinusoids.
+Matrix start_of(const std::map<std::string, Parameter*>& p) {
+  Matrix stream(p.at("encoder.luna.points")->value);
+  for (int64_t r = 0; r < stream.rows; ++r)
+    for (int64_t c = 0; c < 8; ++c) {
+      const double angle = static_cast<double>(r) * std::pow(10000.0, -static_cast<double>(c / 2 * 2) / 8);
+      stream(r, c) += c % 2 ? std::cos(angle) : std::sin(angle);
     }
-  return o;
+  return stream;
 }
 
 // Norm(a + b) with gain 1 and shift 0.
@@ -93,12 +88,7 @@ TEST_CASE("the stream of the next layer is the norm of the old one plus what it 
   const auto p = parameters([&](nn::Visitor& v) { attention->visit(v); });
   const Packing packing({7}, {0});
   const Tensor x = random_tensor(Dtype::f64, {7, 8}, 61);
-  Matrix stream(p.at("encoder.luna.points")->value);
-  for (int64_t r = 0; r < 3; ++r)
-    for (int64_t c = 0; c < 8; ++c) {
-      const double angle = static_cast<double>(r) * std::pow(10000.0, -static_cast<double>(c / 2 * 2) / 8);
-      stream(r, c) += c % 2 ? std::cos(angle) : std::sin(angle);
-    }
+  Matrix stream = start_of(p);
   Variable carried;
   for (int layer = 0; layer < 3; ++layer) {
     Context context{.on = device.on, .dtype = Dtype::f64};
@@ -108,19 +98,50 @@ TEST_CASE("the stream of the next layer is the norm of the old one plus what it 
             ->forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(Dtype::f64, {7, 8}), no_node}, .second_stream = &carried})
             .x.value;
     const Matrix rows(x), context_rows = apply(rows, p, "attention.pack.key_value");
-    const Matrix packed = attend(apply(stream, p, "attention.pack.query"), context_rows, context_rows);
+    const Matrix packed = attend(apply(stream, p, "attention.pack.query"), context_rows, context_rows, 2);
     const Matrix keys = apply(packed, p, "attention.key_value");
-    CHECK(relative_error(Matrix(y), apply(attend(apply(rows, p, "attention.query"), keys, keys), p, "attention.output")) <= 1e-12);
+    CHECK(relative_error(Matrix(y), apply(attend(apply(rows, p, "attention.query"), keys, keys, 2), p, "attention.output")) <= 1e-12);
     // A value that is 1 in row j of all columns gives column j of each head's weights.
     for (int64_t j = 0; j < 7; ++j) {
       Matrix one(7, 8);
       for (int64_t c = 0; c < 8; ++c) one(j, c) = 1;
-      const Matrix column = attend(apply(rows, p, "attention.query"), keys, attend(apply(stream, p, "attention.pack.query"), context_rows, one));
+      const Matrix of_points = attend(apply(stream, p, "attention.pack.query"), context_rows, one, 2);
+      const Matrix column = attend(apply(rows, p, "attention.query"), keys, of_points, 2);
       for (int64_t h = 0; h < 2; ++h)
         for (int64_t i = 0; i < 7; ++i) CHECK(std::abs(shown(h * 7 + i, j) - column(i, 4 * h)) <= 1e-12);
     }
     stream = normalised_sum(stream, packed);
     CHECK(relative_error(Matrix(carried.value), stream) <= 1e-12);
+  }
+}
+
+TEST_CASE("pack, unpack and the stream have draws of their own", "[luna]") {
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name);
+    const auto attention = make_attention(luna({key + "points=5"}), device.dtype, 0.3);
+    const auto p = parameters([&](nn::Visitor& v) { attention->visit(v); });
+    const Packing packing({70}, {dropped_sample});
+    const Tensor x = random_tensor(device.dtype, {70, 8}, 61);
+    Variable carried;
+    Context context = dropping(device);
+    const models::Sublayer around{
+        .residual = {Tensor::zeros(device.dtype, {70, 8}), no_node}, .dropout = 0.2, .second_stream = &carried};
+    const Matrix y(attention->forward(context, {x, no_node}, packing, around).x.value);
+    const Matrix rows(x), context_rows = apply(rows, p, "attention.pack.key_value"), stream = start_of(p);
+    Matrix packed = attend(apply(stream, p, "attention.pack.query"), context_rows, context_rows, 2, kept_by("pack_dropout"));
+    const Matrix keys = apply(packed, p, "attention.key_value");
+    Matrix expected =
+        apply(attend(apply(rows, p, "attention.query"), keys, keys, 2, kept_by("attention_dropout")), p, "attention.output");
+    const auto drop = [](Matrix& m, const char* name) {
+      const Draw draw{random_key(9, "dropout", name), dropped_sample, 3};
+      for (int64_t r = 0; r < m.rows; ++r)
+        for (int64_t c = 0; c < m.columns; ++c)
+          m(r, c) *= draw.word(static_cast<uint32_t>(r), static_cast<uint32_t>(c)) < dropout_threshold(0.2) ? 0 : 1 / 0.8;
+    };
+    drop(packed, "attention.pack");
+    drop(expected, "attention");
+    CHECK(relative_error(y, expected) <= 10 * device.tolerance);
+    CHECK(relative_error(Matrix(carried.value), normalised_sum(stream, packed)) <= 10 * device.tolerance);
   }
 }
 

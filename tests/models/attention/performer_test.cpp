@@ -54,18 +54,7 @@ double error(FeatureMap map, int features, double deviation, int draws) {
   const TestDevice& device = test_devices().back();
   const Tensor q = random_tensor(Dtype::f64, {64, 16}, 1, deviation), k = random_tensor(Dtype::f64, {64, 16}, 2, deviation),
                v = random_tensor(Dtype::f64, {64, 16}, 3);
-  const Matrix mq(q), mk(k), mv(v);
-  Matrix want(64, 16);
-  for (int64_t i = 0; i < 64; ++i) {
-    double sum = 0;
-    for (int64_t j = 0; j < 64; ++j) {
-      double s = 0;
-      for (int64_t c = 0; c < 16; ++c) s += mq(i, c) * mk(j, c) / 4;
-      sum += std::exp(s);
-      for (int64_t c = 0; c < 16; ++c) want(i, c) += std::exp(s) * mv(j, c);
-    }
-    for (int64_t c = 0; c < 16; ++c) want(i, c) /= sum;
-  }
+  const Matrix want = attend(Matrix(q), Matrix(k), Matrix(v), 1);
   double total = 0;
   for (int n = 0; n < draws; ++n) {
     Context context;

@@ -105,26 +105,8 @@ TEST_CASE("equal scores go to the first rows", "[routing]") {
 TEST_CASE("one cluster that takes all rows is full attention of normal queries and keys", "[routing]") {
   for (const int n : {1, 5, 64, 130}) {
     const Run run(routing_case("clusters: 1"), n);
-    const Matrix q = run.points("query"), k = run.points("key"), v = run.projected("value");
-    Matrix o(n, 8), expected(n, 8);
-    for (int64_t h = 0; h < 8; h += 4)
-      for (int64_t i = 0; i < n; ++i) {
-        std::vector<double> p;
-        double sum = 0;
-        for (int64_t j = 0; j < n; ++j) {
-          double dot = 0;
-          for (int64_t d = h; d < h + 4; ++d) dot += q(i, d) * k(j, d);
-          p.push_back(std::exp(dot / 2));
-          sum += p.back();
-        }
-        for (int64_t j = 0; j < n; ++j)
-          for (int64_t d = h; d < h + 4; ++d) o(i, d) += p[static_cast<size_t>(j)] / sum * v(j, d);
-      }
-    const Matrix w = run.parameter("output.weight");
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t c = 0; c < 8; ++c)
-        for (int64_t e = 0; e < 8; ++e) expected(i, c) += o(i, e) * w(c, e);
-    CHECK(relative_error(run.y, expected) < 1e-12);
+    const Matrix o = attend(run.points("query"), run.points("key"), run.projected("value"), 2);
+    CHECK(relative_error(run.y, project(o, run.parameter("output.weight"), run.parameter("output.bias"))) < 1e-12);
   }
 }
 
