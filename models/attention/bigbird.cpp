@@ -55,7 +55,7 @@ class BigBird : public PlannedHeads {
       return own_.globals != Globals::external && (block == 0 || (own_.globals == Globals::ends && block == blocks - 1));
     };
     if (global(u) || global(v) || std::abs(u - v) <= 1) return true;
-    const uint64_t key = layout(head, blocks).key;
+    const uint64_t key = random_key(seed_, "layout", settings().layer_name, head);
     const auto word = [&](int32_t block) {
       const auto column = static_cast<uint32_t>(block);
       return philox({column / 4, static_cast<uint32_t>(u), no_sample, static_cast<uint32_t>(blocks)}, key)[column % 4];

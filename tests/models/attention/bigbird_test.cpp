@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // BigBird: the layout's rules, that it depends on head, layer and number of blocks alone, the limits, the opt-in to full attention.
+#include <algorithm>
 #include <set>
 
+#include "framework/core/random.h"
 #include "models/attention/head_attention.h"
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
@@ -60,6 +62,30 @@ TEST_CASE("a block sees its neighbours, the global ones and random ones beside t
   CHECK(seen_by(heads_of(attention), n, 4, 0, 0).size() == blocks);
   // Few blocks: all that are legal.
   CHECK(seen_by(heads_of(attention), 20, 4, 0, 2).size() == 5);
+}
+
+TEST_CASE("the random blocks of a block are those of the smallest words of its row", "[bigbird]") {
+  constexpr int32_t n = 81, blocks = 21;
+  const auto attention = make_attention(bigbird_case("block: 4, random_blocks: 2"), Dtype::f64);
+  Context context{.on = test_devices().front().on, .dtype = Dtype::f64};
+  const Matrix weights(attention->weights(context, {random_tensor(Dtype::f64, {n, 8}, 3), no_node}, Packing({n}, {0}), {}));
+  for (int head = 0; head < 2; ++head) {
+    const Draw layout{random_key(5, "layout", "attention", head), no_sample, blocks};
+    for (int u = 1; u < blocks; ++u) {
+      std::set<int> expected{0, u - 1, u};
+      if (u + 1 < blocks) expected.insert(u + 1);
+      std::vector<std::pair<uint32_t, int>> words;
+      for (int v = 0; v < blocks; ++v)
+        if (!expected.contains(v)) words.emplace_back(layout.word(static_cast<uint32_t>(u), static_cast<uint32_t>(v)), v);
+      std::sort(words.begin(), words.end());
+      for (size_t w = 0; w < std::min<size_t>(2, words.size()); ++w) expected.insert(words[w].second);
+      std::set<int> seen;
+      for (int j = 0; j < n; ++j)
+        if (weights(head * n + u * 4, j) != 0) seen.insert(j / 4);
+      CHECK(seen == expected);
+      CHECK(seen_by(heads_of(attention, head), n, 4, head, u) == expected);
+    }
+  }
 }
 
 TEST_CASE("the pairs are those of the layout, which the batch cannot change", "[bigbird]") {

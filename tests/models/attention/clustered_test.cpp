@@ -2,8 +2,10 @@
 // Clustered attention: exact where members of a group are equal, full attention with a group for each query, redraws, groups by their
 // codes.
 #include <algorithm>
+#include <bit>
 #include <set>
 
+#include "framework/core/random.h"
 #include "models/attention/head_attention.h"
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
@@ -102,6 +104,35 @@ TEST_CASE("one bit groups queries by the side of its plane, which is another one
       Context update{.mode = Mode::train, .step = 1};
       attention->after_update(update);
     }
+  }
+}
+
+TEST_CASE("groups start at the codes of the picked queries", "[clustered]") {
+  const int bits = 8;
+  const AttentionPass run(clustered_case("clusters: 6, bits: 8, iterations: 1"), 40);
+  const Matrix q = run.projected("query");
+  for (int h = 0; h < 2; ++h) {
+    const Draw planes{random_key(5, "planes", "attention", h), no_sample, 0}, picked{random_key(5, "picks", "attention", h), no_sample, 0};
+    std::vector<unsigned> codes(40);
+    std::vector<std::pair<uint32_t, size_t>> words;
+    for (size_t i = 0; i < codes.size(); ++i) {
+      words.emplace_back(picked.word(0, static_cast<uint32_t>(i)), i);
+      for (uint32_t bit = 0; bit < bits; ++bit) {
+        double dot = 0;
+        for (uint32_t d = 0; d < 4; ++d) dot += planes.gaussian(bit, d) * q(static_cast<int64_t>(i), h * 4 + d);
+        codes[i] |= unsigned{dot > planes.gaussian(bit, 4)} << bit;
+      }
+    }
+    std::sort(words.begin(), words.end());
+    std::vector<int32_t> expected;
+    for (const unsigned code : codes) {
+      int32_t nearest = 0;
+      const auto distance = [&](int32_t c) { return std::popcount(code ^ codes[words[static_cast<size_t>(c)].second]); };
+      for (int32_t c = 1; c < 6; ++c)
+        if (distance(c) < distance(nearest)) nearest = c;
+      expected.push_back(nearest);
+    }
+    CHECK(groups_of(run.structures, h) == expected);
   }
 }
 

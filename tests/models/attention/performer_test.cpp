@@ -3,6 +3,7 @@
 // with the root of the number of features.
 #include <cmath>
 
+#include "framework/core/random.h"
 #include "framework/ops/feature_attention.h"
 #include "models/attention/random_features.h"
 #include "tests/support/attention_battery.h"
@@ -108,6 +109,36 @@ TEST_CASE("features are drawn anew after every so many updates, never in evaluat
   CHECK(state_of(*a).redraws == 2);
   CHECK(state_of(*b).features == state_of(*a).features);
   CHECK(state_of(*a).features != second.features);
+}
+
+TEST_CASE("features are the draws of their layer, head and redraw", "[performer]") {
+  const std::string own = "model.attention.performer.";
+  for (const bool orthogonal : {true, false})
+    for (const bool shared : {true, false}) {
+      INFO("orthogonal " << orthogonal << ", shared " << shared);
+      const auto attention = make_attention(performer("draws", {own + "features=6", own + "redraw_every=1",
+                                                                fmt::format("{}orthogonal={}", own, orthogonal),
+                                                                fmt::format("{}shared={}", own, shared)}),
+                                            Dtype::f64);
+      for (uint32_t redraws = 0; redraws < 2; ++redraws) {
+        std::vector<double> expected;
+        for (int h = 0; h < 2; ++h) {
+          Tensor omega(Dtype::f64, {6, 4});
+          if (shared) {
+            const Draw all{random_key(5, "features", "attention"), no_sample, redraws};
+            models::fill_random_features({all, all, 1u << 31}, orthogonal, omega);
+          } else {
+            models::fill_random_features({{random_key(5, "features", "attention", h, 0), no_sample, redraws},
+                                          {random_key(5, "features", "attention", h, 1), no_sample, redraws}},
+                                         orthogonal, omega);
+          }
+          const Matrix of_head(omega);
+          expected.insert(expected.end(), of_head.values.begin(), of_head.values.end());
+        }
+        CHECK(state_of(*attention).features == expected);
+        update(*attention, redraws + 1);
+      }
+    }
 }
 
 TEST_CASE("heads have features of their own unless they are shared, and 0 means no redraw", "[performer]") {

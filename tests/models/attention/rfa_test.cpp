@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random Feature Attention: the battery, projections that are new after every update and come back with the count, and the error to the
 // Gaussian kernel's attention.
+#include <algorithm>
 #include <cmath>
 
+#include "framework/core/random.h"
 #include "framework/ops/feature_attention.h"
 #include "models/attention/random_features.h"
 #include "tests/support/attention_battery.h"
@@ -81,6 +83,43 @@ TEST_CASE("rfa keeps what every attention keeps", "[rfa]") {
   check_attention(rfa("learned", {"model.attention.rfa.features=24"}));
   check_attention(rfa("fixed", {"model.attention.rfa.features=24", "model.attention.rfa.learn_sigma=false",
                                 "model.attention.rfa.orthogonal=true", "model.attention.rfa.temperature=1.5"}));
+}
+
+TEST_CASE("the projections are the draws of their layer and head", "[rfa]") {
+  constexpr int64_t n = 9, m = 24;
+  const AttentionPass run(rfa("draws", {"model.attention.rfa.features=24", "model.attention.rfa.temperature=1.5"}), n);
+  const Matrix v = run.projected("value");
+  Matrix o(n, 8);
+  for (int64_t h = 0; h < 2; ++h) {
+    const Draw draw{random_key(5, "features", "attention", static_cast<int>(h), 0), no_sample, 0};
+    const auto features = [&](const Matrix& x) {
+      Matrix f(n, 2 * m);
+      for (int64_t i = 0; i < n; ++i) {
+        double square = 0;
+        for (int64_t c = 0; c < 4; ++c) square += x(i, h * 4 + c) * x(i, h * 4 + c);
+        for (int64_t r = 0; r < m; ++r) {
+          double u = 0;
+          for (int64_t c = 0; c < 4; ++c) u += draw.gaussian(static_cast<uint32_t>(r), static_cast<uint32_t>(c)) * x(i, h * 4 + c);
+          u /= 1.5 * (std::sqrt(square) + 1e-3);
+          f(i, r) = std::sin(u) / std::sqrt(24.0);
+          f(i, m + r) = std::cos(u) / std::sqrt(24.0);
+        }
+      }
+      return f;
+    };
+    const Matrix f = features(run.projected("query")), g = features(run.projected("key"));
+    for (int64_t i = 0; i < n; ++i) {
+      double sum = 0;
+      std::vector<double> weights(n);
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t r = 0; r < 2 * m; ++r) weights[static_cast<size_t>(j)] += f(i, r) * g(j, r);
+        sum += weights[static_cast<size_t>(j)];
+      }
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t c = h * 4; c < h * 4 + 4; ++c) o(i, c) += weights[static_cast<size_t>(j)] / std::max(std::abs(sum), 1e-3) * v(j, c);
+    }
+  }
+  CHECK(relative_error(run.y, project(o, run.parameter("output.weight"), run.parameter("output.bias"))) <= 1e-10);
 }
 
 TEST_CASE("the projections are new after every update and follow the stored count", "[rfa]") {
