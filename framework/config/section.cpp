@@ -120,6 +120,18 @@ void read_field(SectionState& section, std::string_view key, T& value, const Ran
   if (read_node(reader, *reader.given(), reader.path(), reader.type(), range, value, read)) reader.accept(yaml_text(value));
 }
 
+template <class T>
+void read_number_or_word(SectionState& section, std::string_view key, T& value, std::string_view word, T stands_for, const Range& range,
+                         const char* kind, std::string_view help) {
+  const auto text = [&](T v) { return v == stands_for ? yaml_text(word) : yaml_text(v); };
+  Reader reader(section, key, fmt::format("{} or {}{}", word, kind, words_of(range)), help, text(value));
+  const Node* node = reader.given();
+  if (node == nullptr) return;
+  if (node->kind == Node::Kind::scalar && node->text == word) value = stands_for;
+  else if (!read_node<T, T>(reader, *node, reader.path(), reader.type(), range, value, read_number)) return;
+  reader.accept(text(value));
+}
+
 // The words of a list, or the one word.
 std::optional<std::vector<const Node*>> words_in(Reader& reader) {
   std::vector<const Node*> words;
@@ -189,13 +201,11 @@ void Section::count(std::string_view key, int64_t& value, Range range, std::stri
 
 void Section::number_or_word(std::string_view key, int64_t& value, std::string_view word, int64_t stands_for, Range range,
                              std::string_view help) {
-  const auto text = [&](int64_t v) { return v == stands_for ? yaml_text(word) : yaml_text(v); };
-  Reader reader(*state_, key, fmt::format("{} or an integer{}", word, words_of(range)), help, text(value));
-  const Node* node = reader.given();
-  if (node == nullptr) return;
-  if (node->kind == Node::Kind::scalar && node->text == word) value = stands_for;
-  else if (!read_node<int64_t, int64_t>(reader, *node, reader.path(), reader.type(), range, value, read_number)) return;
-  reader.accept(text(value));
+  read_number_or_word(*state_, key, value, word, stands_for, range, "an integer", help);
+}
+void Section::number_or_word(std::string_view key, double& value, std::string_view word, double stands_for, Range range,
+                             std::string_view help) {
+  read_number_or_word(*state_, key, value, word, stands_for, range, "a number", help);
 }
 void Section::number_or_word(std::string_view key, int& value, std::string_view word, int stands_for, Range range, std::string_view help) {
   int64_t wide = value;

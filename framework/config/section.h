@@ -43,9 +43,10 @@ class Section {
   void field(std::string_view key, std::vector<double>& value, Range each, std::string_view help);
   // A number of things that may be written 50k or 2.5M (k = 1,000, M = 1,000,000).
   void count(std::string_view key, int64_t& value, Range, std::string_view help);
-  // An integer, or a word that stands for one (`auto`); printed as the word again.
+  // A number, or a word that stands for one (`auto`); printed as the word again.
   void number_or_word(std::string_view key, int& value, std::string_view word, int stands_for, Range, std::string_view help);
   void number_or_word(std::string_view key, int64_t& value, std::string_view word, int64_t stands_for, Range, std::string_view help);
+  void number_or_word(std::string_view key, double& value, std::string_view word, double stands_for, Range, std::string_view help);
   // One of the words, turned into an enum at the border.
   template <class E>
   void choice(std::string_view key, E& value, std::initializer_list<std::pair<std::string_view, E>> words, std::string_view help) {

@@ -16,7 +16,7 @@ namespace {
 struct Settings {
   int features = 256;
   FeatureMap kernel = FeatureMap::positive;
-  double epsilon = 0;
+  double epsilon = 0;  // 0: by the kernel
   bool orthogonal = true, shared = false;
   int64_t redraw_every = 1000;
 
@@ -25,7 +25,7 @@ struct Settings {
     section.choice("kernel", kernel,
                    {{"softmax", FeatureMap::positive}, {"hyperbolic", FeatureMap::hyperbolic}, {"relu", FeatureMap::relu}},
                    "softmax: exp of each; hyperbolic: exp of each and of its negative, in pairs; relu: the positive part");
-    section.field("epsilon", epsilon, config::at_least(0), "added to each feature; 0: 1e-6, for relu 1e-3");
+    section.number_or_word("epsilon", epsilon, "auto", 0.0, config::above(0), "added to each feature; auto: 1e-6, for relu 1e-3");
     section.field("orthogonal", orthogonal, "features are orthogonal in blocks of a head's width");
     section.field("shared", shared, "one matrix for all heads of a layer");
     section.field("redraw_every", redraw_every, config::at_least(0), "updates between two draws of the features; 0: never again");
@@ -93,7 +93,8 @@ class Performer : public Heads {
     for (int h = 0; h < settings().heads; ++h) {
       const Tensor omega = features_.value.rows(int64_t{h} * rows_, rows_);
       // A key without a head has no rounds: the lengths then come from far rows.
-      if (own_.shared)
+      if (own_.shared && h > 0) omega.copy_from(features_.value.rows(0, rows_));
+      else if (own_.shared)
         fill_random_features({redraws_.shared_draw("features"), redraws_.shared_draw("features"), 1u << 31}, own_.orthogonal, omega);
       else fill_random_features({redraws_.draw("features", h, 0), redraws_.draw("features", h, 1)}, own_.orthogonal, omega);
     }
@@ -123,20 +124,11 @@ class Performer : public Heads {
     }
     for (size_t i = 0; i < n; ++i) {
       const double own = *std::max_element(u[i].begin(), u[i].end());
-      const double shift = kept_shift(in, static_cast<int32_t>(i), keys, keys ? largest : own);
+      const double shift = keys ? largest : own;
       for (double& v : u[i])
         v = own_.exponential() ? (std::exp(v - shift) + own_.offset()) / root : std::max(0.0, v / root) + own_.offset();
     }
     return u;
-  }
-  double kept_shift(const DenseInput& in, int32_t i, bool keys, double otherwise) const {
-    if (!in.structures) return otherwise;
-    const auto at = in.structures->find(settings().name + (keys ? ".key_shift" : ".query_shift"));
-    if (at == in.structures->end()) return otherwise;
-    const Tensor& t = at->second;
-    const int64_t head = in.head - settings().first_head;
-    const int64_t place = keys ? (int64_t{in.sequence} * settings().heads + head) * t.shape()[2] : head * t.shape()[1] + in.first + i;
-    return t.dtype() == Dtype::f64 ? t.data<double>()[place] : static_cast<double>(t.data<float>()[place]);
   }
 
   Settings own_;

@@ -213,4 +213,22 @@ TEST_CASE("what performer refuses", "[performer]") {
   CHECK_THROWS_WITH(performer("dropout", {"model.attention.dropout=0.1"}),
                     Contains("model.attention.dropout") && Contains("model.attention.type"));
   CHECK_THROWS_WITH(performer("kernel", {"model.attention.performer.kernel=sigmoid"}), Contains("hyperbolic"));
+  CHECK_THROWS_WITH(performer("epsilon", {"model.attention.performer.epsilon=0"}),
+                    Contains("'model.attention.performer.epsilon' must be auto or a number > 0, found 0"));
+}
+
+TEST_CASE("the epsilon of auto is the kernel's and is printed as auto", "[performer]") {
+  for (const auto& [kernel, epsilon] : {std::pair("softmax", 1e-6), std::pair("hyperbolic", 1e-6), std::pair("relu", 1e-3)}) {
+    const auto output = [&](const std::string& given) {
+      const AttentionCase c = performer("epsilon", {std::string("model.attention.performer.kernel=") + kernel, "model.attention.performer.features=8",
+                                                    "model.attention.performer.epsilon=" + given});
+      return AttentionPass(c, 20).y.values;
+    };
+    CHECK(output("auto") == output(fmt::format("{}", epsilon)));
+    CHECK(output("auto") != output("0.01"));
+  }
+  config::Document document = config::Document::from_text("model: {attention: {type: performer}}\n", "test.yaml", {});
+  models::read_model_settings(document.root());
+  document.finish();
+  CHECK(document.values().at("model.attention.performer.epsilon") == "auto");
 }
