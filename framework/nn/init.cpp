@@ -33,8 +33,8 @@ void fill_xavier_uniform(uint64_t seed, const std::string& name, const Tensor& w
   fill(weight, [&](uint32_t r, uint32_t c) { return bound * (2 * draw.uniform(r, c) - 1); });
 }
 
-void fill_gaussian(const Draw& draw, const Tensor& matrix, uint32_t first_row) {
-  fill(matrix, [&](uint32_t r, uint32_t c) { return draw.gaussian(first_row + r, c); });
+void fill_gaussian(const Draw& draw, const Tensor& matrix) {
+  fill(matrix, [&](uint32_t r, uint32_t c) { return draw.gaussian(r, c); });
 }
 
 Parameter Builder::constant(std::string name, Shape shape, double value) const {

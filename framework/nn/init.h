@@ -39,7 +39,7 @@ struct Builder {
 
 // Fills a matrix (a parameter or a slice of one) as if it were the parameter `name`.
 void fill_xavier_uniform(uint64_t seed, const std::string& name, const Tensor& weight, double gain);
-// Standard normal values, the draw's at (first_row + row, column).
-void fill_gaussian(const Draw&, const Tensor& matrix, uint32_t first_row = 0);
+// Standard normal values, the draw's at (row, column).
+void fill_gaussian(const Draw&, const Tensor& matrix);
 
 }  // namespace tapeformer::nn

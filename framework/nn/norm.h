@@ -17,7 +17,6 @@ class Norm {
   // The LayerNorm inside, which fused ops take over; null for BatchNorm and for a folded one.
   LayerNorm* layer_norm() { return std::get_if<LayerNorm>(&norm_); }
   BatchNorm* batch_norm() { return std::get_if<BatchNorm>(&norm_); }
-  bool folded() const { return std::holds_alternative<std::monostate>(norm_); }
   // Moves a BatchNorm into the linear layers (weight, bias) that are all its readers; a LayerNorm stays. They are changed in place.
   void fold_into(const std::vector<std::pair<Tensor, Tensor>>& readers);
   void visit(Visitor&);

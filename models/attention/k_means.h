@@ -32,7 +32,6 @@ class KMeans {
   void after_update(const Context&);
 
   bool has_loss() const { return settings_.commitment > 0; }
-  int clusters() const { return settings_.clusters; }
   // FLOPs of the scores of n rows of one head.
   double flops(double n) const { return 4 * n * settings_.clusters * head_dim_; }
 
