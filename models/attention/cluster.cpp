@@ -42,9 +42,7 @@ class Cluster : public Heads {
       };
       plans[static_cast<size_t>(b * s.heads + h)] = std::make_shared<const TilePlan>(plan(of(h), of(s.heads + h)));
     });
-    HeadOutput out =
-        ops::attention(context, input.projected, packing, plans,
-                       {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+    HeadOutput out = ops::attention(context, input.projected, packing, plans, softmax());
     if (std::optional<ops::Loss> loss = k_means_.learn(context, points, classes)) out.auxiliary.push_back(std::move(*loss));
     return out;
   }

@@ -28,13 +28,7 @@ class Clustered : public ClusteredHeads {
         plans.push_back(std::make_shared<const TilePlan>(std::move(plan)));
       }
     const Variable o = ops::cross_attention(context, ops::sparse_rows(context, q, groups.means, s.heads), part(1), part(2), *groups.packing,
-                                            packing, plans,
-                                            {.heads = s.heads,
-                                             .scale = scale(),
-                                             .dropout = s.layer.dropout,
-                                             .name = s.layer_name,
-                                             .first_head = s.first_head,
-                                             .purpose = "cluster_dropout"});
+                                            packing, plans, softmax("cluster_dropout"));
     return ops::sparse_rows(context, o, groups.expand, s.heads);
   }
 };

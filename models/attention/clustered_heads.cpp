@@ -28,7 +28,7 @@ void ClusteredHeads::draw() {
   drawn_ = redraws_.count();
 }
 
-Tensor ClusteredHeads::assign(const Context& context, const Tensor& q, const Packing& packing) const {
+Tensor ClusteredHeads::assign(Context& context, const Tensor& q, const Packing& packing) const {
   const int64_t heads = settings().heads, d = settings().head_dim, bits = own_.bits;
   std::vector<ProductGroup> groups;
   for (int b = 0; b < packing.sequences(); ++b)
@@ -36,9 +36,7 @@ Tensor ClusteredHeads::assign(const Context& context, const Tensor& q, const Pac
       const int64_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
       if (n > 0) groups.push_back({{first, n, h * d, d}, {h * bits, bits, 0, d}, {first, n, h * bits, bits}});
     }
-  Context quiet = context;
-  quiet.tape = nullptr;
-  const Tensor sides = ops::batched_product(quiet, Variable{q, no_node}, Variable{planes_, no_node}, {packing.rows(), heads * bits},
+  const Tensor sides = ops::batched_product(context, Variable{q, no_node}, Variable{planes_, no_node}, {packing.rows(), heads * bits},
                                             std::move(groups), {.transpose_b = true})
                            .value;
   Tensor out(Dtype::i32, {heads, packing.rows()});
@@ -62,7 +60,7 @@ Tensor ClusteredHeads::assign(const Context& context, const Tensor& q, const Pac
   return out;
 }
 
-ClusteredHeads::Groups ClusteredHeads::group(const Context& context, const Tensor& q, const Packing& packing) {
+ClusteredHeads::Groups ClusteredHeads::group(Context& context, const Tensor& q, const Packing& packing) {
   if (drawn_ != redraws_.count()) draw();
   Groups out;
   out.of_query = context.structure(settings().name + ".groups_of_queries", [&] { return assign(context, q, packing); });

@@ -33,7 +33,7 @@ class ClusteredHeads : public Heads {
       return {of_query.matrix<int32_t>().row(h) + rows.offsets()[static_cast<size_t>(b)], static_cast<size_t>(rows.length(b))};
     }
   };
-  Groups group(const Context&, const Tensor& q, const Packing&);
+  Groups group(Context&, const Tensor& q, const Packing&);
   // The groups with members, ascending.
   std::vector<int32_t> members_of(const Groups&, const Packing&, int b, int h) const;
   int32_t clusters_of(int32_t n) const { return std::min(own_.clusters, n); }
@@ -44,7 +44,7 @@ class ClusteredHeads : public Heads {
 
  private:
   void draw();
-  Tensor assign(const Context&, const Tensor& q, const Packing&) const;
+  Tensor assign(Context&, const Tensor& q, const Packing&) const;
 
   ClusteredSettings own_;
   Redraws redraws_;

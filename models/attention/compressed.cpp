@@ -147,15 +147,13 @@ Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode,
 }
 
 HeadOutput Compressed::forward(Context& context, HeadInput& input) {
-  const HeadSettings& s = settings();
   std::vector<int32_t> lengths;
   for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(windows(input.packing.length(b)));
   const Packing& slots = input.packing.with_lengths(lengths);
   const Variable both = own_.mode == Mode::conv ? convolved(context, input, slots) : pooled(context, input, own_.mode, slots);
   return ops::cross_attention(
       context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, both, {{0, columns()}}),
-      ops::columns(context, both, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots),
-      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+      ops::columns(context, both, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots), softmax());
 }
 
 void Compressed::visit(nn::Visitor& visitor) {

@@ -81,9 +81,7 @@ Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input) {
   const int64_t width = s.heads * s.head_dim;
   const Variable v = input.plain_values ? ops::columns(context, input.projected, {{2 * width, width}})
                                         : input.layer.project(context, own_[2].weight, &own_[2].bias);
-  const Variable o = ops::cross_attention(
-      context, q, k, v, packing.with_lengths(counts), packing, plans,
-      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+  const Variable o = ops::cross_attention(context, q, k, v, packing.with_lengths(counts), packing, plans, softmax());
   return ops::sparse_rows(context, o, scatter);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "framework/ops/attention.h"
 #include "framework/ops/sparse_rows.h"
 #include "models/attention/attention.h"
 
@@ -112,6 +113,15 @@ class Heads {
 
  protected:
   double scale() const { return 1 / std::sqrt(static_cast<double>(settings_.head_dim)); }  // of the scores
+  // Of a softmax of all heads of the group. The settings refer to the layer's name, and are for calls of this object's forward().
+  ops::AttentionSettings softmax(std::string_view purpose = "attention_dropout") const {
+    return {.heads = settings_.heads,
+            .scale = scale(),
+            .dropout = settings_.layer.dropout,
+            .name = settings_.layer_name,
+            .first_head = settings_.first_head,
+            .purpose = purpose};
+  }
 
  private:
   HeadSettings settings_;

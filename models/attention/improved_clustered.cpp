@@ -48,12 +48,10 @@ class ImprovedClustered : public ClusteredHeads {
 
     const Variable extended = ops::sparse_rows(context, k, maps.extended, s.heads);
     const Variable zeros = ops::sparse_rows(context, v, maps.zeros);
-    ops::AttentionSettings how{
-        .heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head};
     const Variable own =
         ops::cross_attention(context, q, ops::sparse_rows(context, k, maps.gathered, s.heads),
-                             ops::sparse_rows(context, v, maps.gathered, s.heads), packing, *maps.gathered_packing, plans.own, how);
-    how.purpose = "cluster_dropout";
+                             ops::sparse_rows(context, v, maps.gathered, s.heads), packing, *maps.gathered_packing, plans.own, softmax());
+    ops::AttentionSettings how = softmax("cluster_dropout");
     const Variable others = ops::cross_attention(context, mean, extended, zeros, *groups.packing, *maps.extended_packing, plans.group, how);
     how.dropout = 0;
     const Variable mass = ops::cross_attention(context, mean, extended, {maps.ones(context, packing, width), no_node}, *groups.packing,
@@ -111,7 +109,7 @@ class ImprovedClustered : public ClusteredHeads {
 
   int32_t best_of(int32_t n) const { return std::min(own_.topk, n); }
   size_t list(int b, int h, int32_t c) const { return static_cast<size_t>((b * settings().heads + h) * own_.clusters + c); }
-  Tensor select(const Context&, const Groups&, const Tensor& mean, const Tensor& k, const Packing&) const;
+  Tensor select(Context&, const Groups&, const Tensor& mean, const Tensor& k, const Packing&) const;
   Plans make_plans(const Context&, const Groups&, const IndexLists& best, const Packing&) const;
   TilePlan group_plan(const std::vector<int32_t>& groups, const IndexLists& best, int b, int h, int32_t n) const;
   TilePlan own_plan(const Context&, std::span<const int32_t> of_query, const IndexLists& best, int b, int h) const;
@@ -120,7 +118,7 @@ class ImprovedClustered : public ClusteredHeads {
 };
 
 // The best keys of each group with members, ascending.
-Tensor ImprovedClustered::select(const Context& context, const Groups& groups, const Tensor& mean, const Tensor& k,
+Tensor ImprovedClustered::select(Context& context, const Groups& groups, const Tensor& mean, const Tensor& k,
                                  const Packing& packing) const {
   const int64_t heads = settings().heads, d = settings().head_dim, rows = groups.packing->rows();
   std::vector<ProductGroup> products;
@@ -131,9 +129,7 @@ Tensor ImprovedClustered::select(const Context& context, const Groups& groups, c
       products.push_back(
           {{first, count, h * d, d}, {packing.offsets()[static_cast<size_t>(b)], n, h * d, d}, {h * rows + first, count, 0, n}});
     }
-  Context quiet = context;
-  quiet.tape = nullptr;
-  const Tensor scores = ops::batched_product(quiet, Variable{mean, no_node}, Variable{k, no_node}, {heads * rows, packing.longest()},
+  const Tensor scores = ops::batched_product(context, Variable{mean, no_node}, Variable{k, no_node}, {heads * rows, packing.longest()},
                                              std::move(products), {.transpose_b = true})
                             .value;
   std::vector<std::vector<int32_t>> best(list(packing.sequences(), 0, 0));

@@ -40,7 +40,7 @@ void KMeans::visit(nn::Visitor& visitor) {
 
 Variable KMeans::points(Context& context, const Variable& projected) const { return ops::head_norm(context, projected, norm_); }
 
-Tensor KMeans::scores(const Context& context, const Tensor& points, const Packing& packing) const {
+Tensor KMeans::scores(Context& context, const Tensor& points, const Packing& packing) const {
   const int64_t m = settings_.clusters, d = head_dim_;
   std::vector<ProductGroup> groups;
   for (int b = 0; b < packing.sequences(); ++b)
@@ -48,9 +48,7 @@ Tensor KMeans::scores(const Context& context, const Tensor& points, const Packin
       const int64_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
       if (n > 0) groups.push_back({{g % heads_ * m, m, 0, d}, {first, n, g * d, d}, {g * m, m, first, n}});
     }
-  Context quiet = context;
-  quiet.tape = nullptr;
-  return ops::batched_product(quiet, Variable{centroids_.value, no_node}, Variable{points, no_node}, {2 * heads_ * m, packing.rows()},
+  return ops::batched_product(context, Variable{centroids_.value, no_node}, Variable{points, no_node}, {2 * heads_ * m, packing.rows()},
                               std::move(groups), {.transpose_b = true})
       .value;
 }

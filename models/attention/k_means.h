@@ -23,7 +23,7 @@ class KMeans {
   // Of query, key, value side by side [T, 3 * heads * D]: the points of queries and keys, and the values as they are.
   Variable points(Context&, const Variable& projected) const;
   // <point, centroid>: row (s * heads + h) * clusters + m of [2 * heads * clusters, T] has those of head h's queries (s = 0) or keys (1).
-  Tensor scores(const Context&, const Tensor& points, const Packing&) const;
+  Tensor scores(Context&, const Tensor& points, const Packing&) const;
   // The centroid with the largest score, the first of equals: int32 [2 * heads, T].
   Tensor classes(const Context&, const Tensor& scores) const;
   // In training: remembers the members for after_update, and returns the loss: commitment times the mean of (x - centroid)^2. Where the

@@ -104,13 +104,11 @@ Variable Linformer::press(Context& context, const HeadInput& input) {
 }
 
 HeadOutput Linformer::forward(Context& context, HeadInput& input) {
-  const HeadSettings& s = settings();
   const Packing& slots = input.packing.rows_each(own_.rank);
   const Variable pressed = press(context, input);
   return ops::cross_attention(
       context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, pressed, {{0, columns()}}),
-      ops::columns(context, pressed, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots),
-      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+      ops::columns(context, pressed, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots), softmax());
 }
 
 void Linformer::visit(nn::Visitor& visitor) {

@@ -49,9 +49,6 @@ class Nystrom : public Heads {
   Variable long_sequences(Context&, const HeadInput&, const Variable& v) const;
   Variable landmarks(Context&, const Variable& x, const Packing&) const;
   int64_t columns() const { return int64_t{settings().heads} * settings().head_dim; }
-  ops::AttentionSettings attention_settings() const {
-    return {.heads = settings().heads, .scale = scale(), .name = settings().layer_name, .first_head = settings().first_head};
-  }
 
   Settings own_;
   std::optional<Parameter> convolution_;  // [heads, kernel]
@@ -117,9 +114,9 @@ Variable Nystrom::long_sequences(Context& context, const HeadInput& input, const
   const Variable q = ops::columns(context, input.projected, {{0, columns()}}),
                  k = ops::columns(context, input.projected, {{columns(), columns()}});
   const Variable mean_q = landmarks(context, q, packing), mean_k = landmarks(context, k, packing);
-  const Variable seen = ops::cross_attention(context, mean_q, k, v, of_landmarks, packing, plans(true), attention_settings());
+  const Variable seen = ops::cross_attention(context, mean_q, k, v, of_landmarks, packing, plans(true), softmax());
   const Variable values = corrected(context, mean_q, mean_k, seen, own_.landmarks, settings().heads, scale(), own_.iterations);
-  return ops::cross_attention(context, q, mean_k, values, packing, of_landmarks, plans(false), attention_settings());
+  return ops::cross_attention(context, q, mean_k, values, packing, of_landmarks, plans(false), softmax());
 }
 
 Variable Nystrom::short_sequences(Context& context, const HeadInput& input) const {
@@ -127,7 +124,7 @@ Variable Nystrom::short_sequences(Context& context, const HeadInput& input) cons
   const auto none = std::make_shared<const TilePlan>(full_plan(0, 0));
   for (int b = 0; b < input.packing.sequences(); ++b)
     if (input.packing.length(b) > own_.landmarks) part[static_cast<size_t>(b)] = none;
-  return ops::attention(context, input.projected, input.packing, part, attention_settings());
+  return ops::attention(context, input.projected, input.packing, part, softmax());
 }
 
 HeadOutput Nystrom::forward(Context& context, HeadInput& input) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/planned_heads.h"
 
-#include "framework/ops/attention.h"
-
 namespace tapeformer::models {
 
 TilePlan PlannedHeads::plan(int32_t, int) const { fail(ExitCode::internal, "{} says neither a plan nor parts", settings().name); }
@@ -29,10 +27,8 @@ HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
       for (size_t p = 0; p < plans.size(); ++p) all[p][static_cast<size_t>(b) * width + h] = plans[p];
     }
   if (all.empty()) all.emplace_back();  // no sequences
-  const ops::AttentionSettings how{
-      .heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head};
-  if (all.size() == 1) return ops::attention(context, input.projected, input.packing, all[0], how);
-  return ops::attention(context, input.projected, input.packing, std::span<const ops::AttentionPart>(all), how);
+  if (all.size() == 1) return ops::attention(context, input.projected, input.packing, all[0], softmax());
+  return ops::attention(context, input.projected, input.packing, std::span<const ops::AttentionPart>(all), softmax());
 }
 
 double PlannedHeads::pairs(int32_t n) const {

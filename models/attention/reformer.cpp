@@ -76,9 +76,9 @@ class Reformer : public Heads {
     const Variable q = ops::columns(context, input.projected, {{0, width}}), v = ops::columns(context, input.projected, {{width, width}});
     const Variable k = ops::head_norm(context, q, {.heads = s.heads, .factor = scale(), .epsilon = 1e-6});
     const Tensor codes = context.structure(s.name + ".codes", [&] { return hash(context, q.value, input.packing); });
-    return ops::attention(
-        context, q, k, v, input.packing, std::span<const ops::AttentionPart>(parts(context, codes, input.packing)),
-        {.heads = s.heads, .scale = own_.logit_scale, .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+    ops::AttentionSettings how = softmax();
+    how.scale = own_.logit_scale;  // keys have length 1
+    return ops::attention(context, q, k, v, input.packing, std::span<const ops::AttentionPart>(parts(context, codes, input.packing)), how);
   }
   void visit(nn::Visitor& visitor) override { redraws_.visit(visitor); }
   void after_update(Context& context) override { redraws_.advance(context); }
@@ -113,7 +113,7 @@ class Reformer : public Heads {
   }
 
   // Buckets of round r of head h in row h * hashes + r of [heads * hashes, T].
-  Tensor hash(const Context& context, const Tensor& q, const Packing& packing) const {
+  Tensor hash(Context& context, const Tensor& q, const Packing& packing) const {
     const int heads = settings().heads;
     const int64_t d = settings().head_dim, columns = int64_t{own_.hashes} * own_.rotations();
     std::vector<ProductGroup> groups;
@@ -122,9 +122,7 @@ class Reformer : public Heads {
         const int64_t first = packing.offsets()[static_cast<size_t>(b)], n = packing.length(b);
         if (n > 0) groups.push_back({{first, n, h * d, d}, {h * d, d, 0, columns}, {first, n, h * columns, columns}});
       }
-    Context quiet = context;
-    quiet.tape = nullptr;
-    const Tensor turned = ops::batched_product(quiet, Variable{q, no_node}, Variable{rotations_, no_node},
+    const Tensor turned = ops::batched_product(context, Variable{q, no_node}, Variable{rotations_, no_node},
                                                {packing.rows(), heads * columns}, std::move(groups))
                               .value;
     Tensor codes(Dtype::i32, {int64_t{heads} * own_.hashes, packing.rows()});

@@ -43,12 +43,9 @@ class Routing : public Heads {
     const Gathering way(*this, context, IndexLists(members), packing);
 
     const Variable gathered = ops::sparse_rows(context, points, way.gather, 3 * s.heads);
-    const Variable o = ops::attention(context, gathered, packing.with_lengths(way.lengths), way.plans,
-                                      {.heads = s.heads,
-                                       .scale = own_.logit_scale * scale(),
-                                       .dropout = s.layer.dropout,
-                                       .name = s.layer_name,
-                                       .first_head = s.first_head});
+    ops::AttentionSettings how = softmax();
+    how.scale *= own_.logit_scale;
+    const Variable o = ops::attention(context, gathered, packing.with_lengths(way.lengths), way.plans, how);
     HeadOutput out = ops::sparse_rows(context, o, way.means, s.heads);
     if (loss) out.auxiliary.push_back(std::move(*loss));
     return out;

@@ -110,10 +110,8 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   of_keys.first_column = 2 * width;
   const ops::SortedBlocks values = ops::sorted_blocks(context, p, input.projected, input.packing, blocks, of_keys);
   const Variable queries = ops::columns(context, input.projected, {{0, width}});
-  const ops::AttentionSettings attention{
-      .heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head};
   const Variable o = ops::cross_attention(context, queries, keys.rows, values.rows, input.packing, *keys.packing,
-                                          plans(input.packing, blocks, keys, permutations), attention);
+                                          plans(input.packing, blocks, keys, permutations), softmax());
   if (!own_.add_full) return o;
   full_plans_.make_room();
   ops::AttentionPart full;
@@ -121,7 +119,7 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
     const int32_t n = input.packing.length(b);
     full.push_back(full_plans_.get(n, 0, [&] { return std::vector{full_plan(n, n)}; })[0]);
   }
-  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full, attention));
+  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full, softmax()));
 }
 
 // All slots of all sorted blocks hold something, as they do unless a weight is 0 or a permutation says otherwise; a single block that is

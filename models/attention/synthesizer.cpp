@@ -215,8 +215,10 @@ Variable Synthesizer::as_product(Context& context, const Variable& q, const Vari
     const int32_t n = packing.length(b);
     plans.push_back(plans_.get(n, 0, [&] { return std::vector{full_plan(n, n)}; })[0]);
   }
-  const Variable o = ops::attention(context, join(context, queries, width), join(context, keys, width), join(context, {{v, d}}, width), packing, plans,
-                                    {.heads = s.heads, .scale = 1, .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+  ops::AttentionSettings how = softmax();
+  how.scale = 1;
+  const Variable o = ops::attention(context, join(context, queries, width), join(context, keys, width), join(context, {{v, d}}, width), packing,
+                                    plans, how);
   if (width == d) return o;
   std::vector<ops::ColumnRange> values;
   for (int64_t h = 0; h < s.heads; ++h) values.push_back({h * width, d});
@@ -246,10 +248,7 @@ Variable Synthesizer::as_scores(Context& context, const Variable& q, const Varia
     scores.q = share_of(context, q, two, 1);
     scores.k = k;
   }
-  const HeadSettings& s = settings();
-  return ops::synthetic_attention(
-      context, scores, v, packing,
-      {.heads = s.heads, .scale = scale(), .dropout = s.layer.dropout, .name = s.layer_name, .first_head = s.first_head});
+  return ops::synthetic_attention(context, scores, v, packing, softmax());
 }
 
 // Products of n^2 a head with rows of the scores' width E and of the values' D: 2 E + 2 D forward; backward the scores again, dP, dV and two
