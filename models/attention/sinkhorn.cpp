@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "framework/ops/add.h"
 #include "framework/ops/attention.h"
 #include "framework/ops/columns.h"
 #include "framework/ops/sinkhorn.h"
+#include "models/attention/fewer_keys.h"
+#include "models/attention/interval_sets.h"
 #include "models/attention/max_length.h"
 #include "models/attention/planned_heads.h"
 #include "models/attention/sort_net.h"
@@ -19,8 +20,6 @@
 
 namespace tapeformer::models {
 namespace {
-
-using Intervals = std::vector<std::pair<int32_t, int32_t>>;  // of keys: first, end
 
 struct Settings {
   int block = 64;
@@ -77,7 +76,7 @@ class Sinkhorn : public Heads {
   bool own_rows() const { return own_.sort_cut == 0; }
   Sorted whole(int32_t n) const;
   Sorted sorted(const Packing& packing, const Packing& blocks, const View<const double>& weights, const Tensor& permutations, int b, int h) const;
-  Intervals keys_of(const Sorted&, int32_t n, int32_t query_block) const;
+  std::vector<Interval> keys_of(const Sorted&, int32_t n, int32_t query_block) const;
   TilePlan plan(const Sorted&, int32_t n) const;
   ops::AttentionPart plans(const Packing& packing, const Packing& blocks, const ops::SortedBlocks& rows, const Tensor& permutations);
   std::vector<double> dense_sorting(const DenseInput&, int32_t m) const;
@@ -85,7 +84,7 @@ class Sinkhorn : public Heads {
   Settings own_;
   SortNet net_;
   int64_t length_ = 0;
-  PlanCache plans_, full_plans_;
+  PlanCache plans_;
 };
 
 HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
@@ -113,13 +112,7 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   const Variable o = ops::cross_attention(context, queries, keys.rows, values.rows, input.packing, *keys.packing,
                                           plans(input.packing, blocks, keys, permutations), softmax());
   if (!own_.add_full) return o;
-  full_plans_.make_room();
-  ops::AttentionPart full;
-  for (int b = 0; b < input.packing.sequences(); ++b) {
-    const int32_t n = input.packing.length(b);
-    full.push_back(full_plans_.get(n, 0, [&] { return std::vector{full_plan(n, n)}; })[0]);
-  }
-  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full, softmax()));
+  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full_part(input.packing, input.packing), softmax()));
 }
 
 // All slots of all sorted blocks hold something, as they do unless a weight is 0 or a permutation says otherwise; a single block that is
@@ -147,14 +140,15 @@ Sinkhorn::Sorted Sinkhorn::sorted(const Packing& packing, const Packing& blocks,
   return out;
 }
 
-Intervals Sinkhorn::keys_of(const Sorted& sorted, int32_t n, int32_t u) const {
+std::vector<Interval> Sinkhorn::keys_of(const Sorted& sorted, int32_t n, int32_t u) const {
   const int32_t b = own_.block;
   if (own_rows()) {
     const int32_t own = static_cast<int32_t>(sorted.slots.size()) * b;
     return {{u * b, u * b + sorted.slots[static_cast<size_t>(u)]}, {own + u * b, own + std::min((u + 1) * b, n)}};
   }
-  Intervals all;
-  for (int32_t v = 0; v < static_cast<int32_t>(sorted.slots.size()); ++v) all.emplace_back(v * b, v * b + sorted.slots[static_cast<size_t>(v)]);
+  std::vector<Interval> all;
+  for (int32_t v = 0; v < static_cast<int32_t>(sorted.slots.size()); ++v)
+    all.push_back({v * b, v * b + sorted.slots[static_cast<size_t>(v)]});
   return all;
 }
 
@@ -162,24 +156,11 @@ Intervals Sinkhorn::keys_of(const Sorted& sorted, int32_t n, int32_t u) const {
 // at its place among the keys of its query, a row that was permuted at its place in the sequence.
 TilePlan Sinkhorn::plan(const Sorted& sorted, int32_t n) const {
   const int32_t b = own_.block, slots = static_cast<int32_t>(sorted.slots.size()) * b, keys = slots + (own_rows() ? n : 0);
-  MaskedPlan plan(n, keys);
-  for (int32_t first = 0; first < n; first += TilePlan::tile) {
-    std::map<int32_t, TileMask> tiles;
-    Intervals intervals;
-    int32_t of_block = -1;
-    for (int32_t i = first; i < std::min(n, first + TilePlan::tile); ++i) {
-      if (i / b != of_block && (own_rows() || of_block < 0)) intervals = keys_of(sorted, n, of_block = i / b);
-      for (const auto& [from, end] : intervals)
-        for (int32_t t = from / TilePlan::tile; from < end && t * TilePlan::tile < end; ++t) {
-          const int32_t low = std::max(from - t * TilePlan::tile, 0), high = std::min(end - t * TilePlan::tile, TilePlan::tile);
-          uint64_t& bits = tiles.try_emplace(t, TileMask{}).first->second.keys[i - first];
-          bits |= (high == 64 ? ~uint64_t{0} : (uint64_t{1} << high) - 1) & ~((uint64_t{1} << low) - 1);
-        }
-    }
-    for (const auto& [tile, mask] : tiles) plan.add(tile, mask);
-    plan.end_query_tile();
-  }
-  TilePlan out = plan.finish();
+  std::vector<Interval> runs;
+  TilePlan out = interval_sets_plan(n, keys, [&](int32_t i) -> const std::vector<Interval>& {
+    if (i == 0 || (own_rows() && i % b == 0)) runs = keys_of(sorted, n, i / b);
+    return runs;
+  });
   for (int32_t j = 0; j < keys; ++j) {
     const int32_t u = j / b, t = j % b;
     if (j >= slots) out.key_places.push_back(sorted.source.empty() ? b + (j - slots) % b : j - slots);
