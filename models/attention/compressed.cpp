@@ -15,6 +15,7 @@
 #include "framework/ops/reshape.h"
 #include "framework/ops/sparse_rows.h"
 #include "models/attention/fewer_keys.h"
+#include "models/attention/index_lists.h"
 #include "models/attention/variant.h"
 
 namespace tapeformer::models {
@@ -113,11 +114,8 @@ Variable Compressed::convolved(Context& context, const HeadInput& input, const P
   for (int64_t head = 0; head < 2 * heads; ++head)
     groups.push_back({{0, windows.rows(), head * taps * d, taps * d}, {head * taps * d, taps * d, 0, d}, {0, windows.rows(), head * d, d}});
   const Variable products = ops::batched_product(context, gathered, *filters_, {windows.rows(), 2 * columns()}, groups);
-  auto repeated = std::make_shared<RowMap>();
-  repeated->rows = 1;
-  repeated->source.assign(static_cast<size_t>(windows.rows()), 0);
-  for (int32_t g = 1; g <= windows.rows(); ++g) repeated->begin.push_back(g);
-  return ops::add(context, products, ops::sparse_rows(context, ops::parameter(context, *bias_), std::move(repeated)));
+  const auto repeated = std::make_shared<const RowMap>(gather_map(1, std::vector<int32_t>(static_cast<size_t>(windows.rows()))));
+  return ops::add(context, products, ops::sparse_rows(context, ops::parameter(context, *bias_), repeated));
 }
 
 Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode, const Packing& windows) const {
@@ -130,20 +128,20 @@ Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode,
     sources.push_back(static_cast<int32_t>(row));
     ++lengths.back();
   });
-  RowMap map;
-  map.rows = input.packing.rows();
-  map.source = std::move(sources);
   if (mode == Mode::mean) {
+    RowMap map;
+    map.rows = input.packing.rows();
+    map.source = std::move(sources);
     for (const int32_t n : lengths) {
       map.weight.insert(map.weight.end(), static_cast<size_t>(n), 1.0 / n);
       map.begin.push_back(map.begin.back() + n);
     }
     return ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map)));
   }
-  for (size_t e = 1; e <= map.source.size(); ++e) map.begin.push_back(static_cast<int32_t>(e));
+  const auto gathered = std::make_shared<const RowMap>(gather_map(input.packing.rows(), std::move(sources)));
   const Packing of_windows(lengths, std::vector<uint32_t>(lengths.size()));
   require(of_windows.sequences() == windows.rows(), "compressed: {} windows, expected {}", of_windows.sequences(), windows.rows());
-  return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, std::make_shared<const RowMap>(std::move(map))), of_windows);
+  return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, gathered), of_windows);
 }
 
 HeadOutput Compressed::forward(Context& context, HeadInput& input) {

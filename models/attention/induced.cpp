@@ -3,12 +3,9 @@
 // points I [m,C] look at all rows, H = Attention(I, X), and all rows look at what the points gathered, Y = Attention(X, H). Both are whole
 // attention layers with scores divided by sqrt(D); there is no residual, norm or feed-forward between them.
 
-#include "framework/ops/columns.h"
 #include "framework/ops/extra_rows.h"
-#include "framework/ops/sparse_rows.h"
 #include "models/attention/dense.h"
-#include "models/attention/fewer_keys.h"
-#include "models/attention/shown_weights.h"
+#include "models/attention/point_attention.h"
 #include "models/attention/stacked_linear.h"
 #include "models/attention/variant.h"
 
@@ -37,14 +34,15 @@ class Induced : public Attention {
   std::vector<double> dense_output(int32_t n, std::span<const double> x) const override;
 
  private:
-  Variable gather(Context&, const Variable& key, const Variable& value, const Packing&);
-  Variable give_back(Context&, const Variable& query, const Variable& key, const Variable& value, const Packing&);
-  Variable part(Context&, const Variable& projected, int i) const;
-  ops::AttentionSettings attention_settings(std::string_view purpose) const;
+  // The queries of the points, the same for every sequence: [m * B, C].
+  Variable asks(Context&, const Packing&);
+  // What the points saw, projected: key and value of the second attention.
+  Variable of_points(Context&, const Variable& asks, const Variable& rows, const Packing&);
 
   std::string name_;
   AttentionSettings settings_;
   Settings own_;
+  PointAttention through_;
   Parameter points_;         // [m,C]
   nn::Linear gather_query_;  // of the points
   StackedLinear of_rows_;    // key and value of the first attention, query of the second
@@ -57,6 +55,7 @@ Induced::Induced(const nn::Builder& build, const std::string& name, const Attent
     : name_(name),
       settings_(s),
       own_(own),
+      through_(name, s, own.points),
       points_(build.xavier_uniform(name + ".points", own.points, s.dim, 1)),
       gather_query_(build, name + ".gather.query", s.dim, s.dim, projection_gain),
       of_rows_(build, {name + ".gather.key", name + ".gather.value", name + ".query"}, s.dim, s.dim),
@@ -64,41 +63,21 @@ Induced::Induced(const nn::Builder& build, const std::string& name, const Attent
       of_gathered_(build, {name + ".key", name + ".value"}, s.dim, s.dim),
       output_(build, name + ".output", s.dim, s.dim) {}
 
-Variable Induced::part(Context& context, const Variable& projected, int i) const {
-  return ops::columns(context, projected, {{i * settings_.dim, settings_.dim}});
+Variable Induced::asks(Context& context, const Packing& packing) {
+  return through_.repeated(context, gather_query_.forward(context, ops::parameter(context, points_)), packing);
 }
 
-ops::AttentionSettings Induced::attention_settings(std::string_view purpose) const {
-  const double scale = 1 / std::sqrt(static_cast<double>(settings_.dim) / settings_.heads);
-  return {.heads = settings_.heads, .scale = scale, .dropout = settings_.dropout, .name = name_, .purpose = purpose};
-}
-
-// [m * B, C]: what the points see, heads side by side. The queries are the same for every sequence.
-Variable Induced::gather(Context& context, const Variable& key, const Variable& value, const Packing& packing) {
-  const Packing& points = packing.rows_each(own_.points);
-  auto repeated = std::make_shared<RowMap>();
-  repeated->rows = own_.points;
-  for (int32_t r = 0; r < points.rows(); ++r) {
-    repeated->source.push_back(r % own_.points);
-    repeated->begin.push_back(r + 1);
-  }
-  const Variable query = gather_query_.forward(context, ops::parameter(context, points_));
-  return ops::cross_attention(context, ops::sparse_rows(context, query, std::move(repeated)), key, value, points, packing,
-                              full_part(points, packing), attention_settings("pack_dropout"));
-}
-
-Variable Induced::give_back(Context& context, const Variable& query, const Variable& key, const Variable& value, const Packing& packing) {
-  const Packing& points = packing.rows_each(own_.points);
-  return ops::cross_attention(context, query, key, value, packing, points, full_part(packing, points),
-                              attention_settings("attention_dropout"));
+Variable Induced::of_points(Context& context, const Variable& asks, const Variable& rows, const Packing& packing) {
+  const Variable gathered = through_.gather(context, asks, through_.part(context, rows, 0), through_.part(context, rows, 1), packing);
+  return of_gathered_.forward(context, gather_output_.forward(context, gathered));
 }
 
 AttentionOutput Induced::forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
-  const Variable gathered = gather(context, part(context, rows, 0), part(context, rows, 1), packing);
-  const Variable points = of_gathered_.forward(context, gather_output_.forward(context, gathered));
-  const Variable o = give_back(context, part(context, rows, 2), part(context, points, 0), part(context, points, 1), packing);
+  const Variable points = of_points(context, asks(context, packing), rows, packing);
+  const Variable o = through_.give_back(context, through_.part(context, rows, 2), through_.part(context, points, 0),
+                                        through_.part(context, points, 1), packing);
   if (context.inspect) context.inspect(name_, o.value);
   const DropoutDraw dropout = context.dropout(around.dropout, "dropout", name_, packing);
   return {ops::linear_residual(context, o, output_.weight, &output_.bias, dropout, around.residual), {}};
@@ -107,12 +86,9 @@ AttentionOutput Induced::forward(Context& context, const Variable& x, const Pack
 Tensor Induced::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
-  const Variable key = part(context, rows, 0), query = part(context, rows, 2);
-  const Variable gathered = gather(context, key, part(context, rows, 1), packing);
-  const Variable points = part(context, of_gathered_.forward(context, gather_output_.forward(context, gathered)), 0);
-  return shown_weights(context.dtype, settings_.heads, packing.rows(), settings_.dim / settings_.heads, [&](const Tensor& values) {
-    return give_back(context, query, points, gather(context, key, {values, no_node}, packing), packing).value;
-  });
+  const Variable queries = asks(context, packing), points = of_points(context, queries, rows, packing);
+  return through_.weights(context, queries, through_.part(context, rows, 0), through_.part(context, rows, 2),
+                          through_.part(context, points, 0), packing);
 }
 
 void Induced::visit(nn::Visitor& visitor) {

@@ -7,14 +7,11 @@
 #include <cmath>
 
 #include "framework/ops/add.h"
-#include "framework/ops/columns.h"
 #include "framework/ops/dropout.h"
 #include "framework/ops/embedding.h"
 #include "framework/ops/extra_rows.h"
-#include "framework/ops/sparse_rows.h"
 #include "models/attention/dense.h"
-#include "models/attention/fewer_keys.h"
-#include "models/attention/shown_weights.h"
+#include "models/attention/point_attention.h"
 #include "models/attention/stacked_linear.h"
 #include "models/attention/variant.h"
 
@@ -47,10 +44,7 @@ class Luna : public Attention {
  private:
   // The stream that comes from the layer before, or where it starts: [l * B, C].
   Variable stream_of(Context&, const Packing&, const Sublayer&);
-  Variable part(Context&, const Variable& projected, int i) const;
-  Variable pack(Context&, const Variable& query, const Variable& key, const Variable& value, const Packing&);
-  Variable unpack(Context&, const Variable& query, const Variable& key, const Variable& value, const Packing&);
-  ops::AttentionSettings attention_settings(std::string_view purpose) const;
+  Variable pack(Context&, const Variable& asks, const Variable& rows, const Packing&) const;
   // Of the projections in of_rows_ and of_packed_.
   int pack_value() const { return own_.tie_kv ? 0 : 1; }
   int query() const { return own_.tie_kv ? 1 : 2; }
@@ -58,6 +52,7 @@ class Luna : public Attention {
   std::string name_;
   AttentionSettings settings_;
   Settings own_;
+  PointAttention through_;      // pack: gather, unpack: give back
   nn::SharedParameter points_;  // [l,C], of all layers: where the stream starts
   nn::Linear pack_query_;       // of the stream
   StackedLinear of_rows_;       // the pack's key and value, the unpack's query
@@ -79,6 +74,7 @@ Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSet
     : name_(name),
       settings_(s),
       own_(own),
+      through_(name, s, own.points),
       points_(build.shared("encoder.luna.points",
                            [&] {
                              return build.normal("encoder.luna.points", {own.points, s.dim}, 1 / std::sqrt(static_cast<double>(s.dim)));
@@ -91,45 +87,23 @@ Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSet
 
 Variable Luna::stream_of(Context& context, const Packing& packing, const Sublayer& around) {
   if (around.second_stream && around.second_stream->value.defined()) return *around.second_stream;
-  const Packing& stream = packing.rows_each(own_.points);
-  auto repeated = std::make_shared<RowMap>();
-  repeated->rows = own_.points;
-  for (int32_t r = 0; r < stream.rows(); ++r) {
-    repeated->source.push_back(r % own_.points);
-    repeated->begin.push_back(r + 1);
-  }
-  const Variable points = ops::sparse_rows(context, ops::parameter(context, *points_.parameter), std::move(repeated));
-  return ops::add_sinusoidal_positions(context, points, stream);
+  const Variable points = through_.repeated(context, ops::parameter(context, *points_.parameter), packing);
+  return ops::add_sinusoidal_positions(context, points, packing.rows_each(own_.points));
 }
 
-Variable Luna::part(Context& context, const Variable& projected, int i) const {
-  return ops::columns(context, projected, {{i * settings_.dim, settings_.dim}});
-}
-
-ops::AttentionSettings Luna::attention_settings(std::string_view purpose) const {
-  const double scale = 1 / std::sqrt(static_cast<double>(settings_.dim) / settings_.heads);
-  return {.heads = settings_.heads, .scale = scale, .dropout = settings_.dropout, .name = name_, .purpose = purpose};
-}
-
-Variable Luna::pack(Context& context, const Variable& query, const Variable& key, const Variable& value, const Packing& packing) {
-  const Packing& stream = packing.rows_each(own_.points);
-  return ops::cross_attention(context, query, key, value, stream, packing, full_part(stream, packing), attention_settings("pack_dropout"));
-}
-
-Variable Luna::unpack(Context& context, const Variable& query, const Variable& key, const Variable& value, const Packing& packing) {
-  const Packing& stream = packing.rows_each(own_.points);
-  return ops::cross_attention(context, query, key, value, packing, stream, full_part(packing, stream),
-                              attention_settings("attention_dropout"));
+// What the stream's queries see of the rows, whose projections are given.
+Variable Luna::pack(Context& context, const Variable& asks, const Variable& rows, const Packing& packing) const {
+  return through_.gather(context, asks, through_.part(context, rows, 0), through_.part(context, rows, pack_value()), packing);
 }
 
 AttentionOutput Luna::forward(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   const Variable stream = stream_of(context, packing, around);
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
-  const Variable packed =
-      pack(context, pack_query_.forward(context, stream), part(context, rows, 0), part(context, rows, pack_value()), packing);
+  const Variable packed = pack(context, pack_query_.forward(context, stream), rows, packing);
   const Variable keys = of_packed_.forward(context, packed);
-  const Variable o = unpack(context, part(context, rows, query()), part(context, keys, 0), part(context, keys, pack_value()), packing);
+  const Variable o = through_.give_back(context, through_.part(context, rows, query()), through_.part(context, keys, 0),
+                                        through_.part(context, keys, pack_value()), packing);
   if (context.inspect) context.inspect(name_, o.value);
   if (around.second_stream) {
     const DropoutDraw drop = context.dropout(around.dropout, "dropout", name_ + ".pack", packing.rows_each(own_.points));
@@ -142,12 +116,10 @@ AttentionOutput Luna::forward(Context& context, const Variable& x, const Packing
 Tensor Luna::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   LayerInput input(x, packing, around.norm);
   const Variable rows = input.project(context, of_rows_.weight(), &of_rows_.bias());
-  const Variable asks = pack_query_.forward(context, stream_of(context, packing, around)), key = part(context, rows, 0);
-  const Variable packed = pack(context, asks, key, part(context, rows, pack_value()), packing);
-  const Variable keys = part(context, of_packed_.forward(context, packed), 0), own_query = part(context, rows, query());
-  return shown_weights(context.dtype, settings_.heads, packing.rows(), settings_.dim / settings_.heads, [&](const Tensor& values) {
-    return unpack(context, own_query, keys, pack(context, asks, key, {values, no_node}, packing), packing).value;
-  });
+  const Variable asks = pack_query_.forward(context, stream_of(context, packing, around));
+  const Variable keys = of_packed_.forward(context, pack(context, asks, rows, packing));
+  return through_.weights(context, asks, through_.part(context, rows, 0), through_.part(context, rows, query()),
+                          through_.part(context, keys, 0), packing);
 }
 
 void Luna::visit(nn::Visitor& visitor) {

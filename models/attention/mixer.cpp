@@ -11,6 +11,7 @@
 #include "framework/ops/batched_product.h"
 #include "framework/ops/dropout.h"
 #include "models/attention/max_length.h"
+#include "models/attention/ones.h"
 #include "models/attention/variant.h"
 
 namespace tapeformer::models {
@@ -86,12 +87,6 @@ class Mixer : public Attention {
   }
 
  private:
-  // A row of ones, so that a bias of each position is a product with it: [1,C].
-  Variable ones(const Context& context) const {
-    const std::vector<double> values(static_cast<size_t>(settings_.dim), 1.0);
-    const Tensor row = Tensor::of<double>(std::span(values), {1, settings_.dim});
-    return {context.dtype == Dtype::f64 ? row : row.converted(context.dtype), no_node};
-  }
   // W x + b for each sequence, x being its rows (up) or its hidden rows (down); [B * hidden, C] or [T,C]. A sequence without rows has no
   // hidden ones.
   enum class Way { up, down };
@@ -111,7 +106,7 @@ class Mixer : public Attention {
     Parameter &weight = way == Way::up ? up_weight_ : down_weight_, &bias = way == Way::up ? up_bias_ : down_bias_;
     const Shape shape{way == Way::up ? hidden : packing.rows(), c};
     const Variable product = ops::batched_product(context, weight, x, shape, std::move(groups));
-    return ops::add(context, product, ops::batched_product(context, bias, ones(context), shape, std::move(biases)));
+    return ops::add(context, product, ops::batched_product(context, bias, ones(context, 1, c), shape, std::move(biases)));
   }
 
   std::string name_;

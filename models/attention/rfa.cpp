@@ -8,6 +8,7 @@
 #include "framework/ops/multiply.h"
 #include "framework/ops/sparse_rows.h"
 #include "models/attention/dense.h"
+#include "models/attention/index_lists.h"
 #include "models/attention/random_features.h"
 #include "models/attention/redraws.h"
 #include "models/attention/variant.h"
@@ -38,13 +39,9 @@ class Rfa : public Heads {
         sigma_(build.constant(settings.name + ".sigma", {settings.heads, settings.head_dim}, 1)),
         gaussian_(build.dtype, {int64_t{settings.heads} * own.features, settings.head_dim}) {
     // Row h of sigma, once for each of the head's projections.
-    auto map = std::make_shared<RowMap>();
-    map->rows = settings.heads;
-    for (int32_t r = 0; r < settings.heads * own.features; ++r) {
-      map->source.push_back(r / own.features);
-      map->begin.push_back(r + 1);
-    }
-    repeat_ = std::move(map);
+    std::vector<int32_t> heads;
+    for (int32_t r = 0; r < settings.heads * own.features; ++r) heads.push_back(r / own.features);
+    repeat_ = std::make_shared<const RowMap>(gather_map(settings.heads, std::move(heads)));
   }
 
   HeadOutput forward(Context& context, HeadInput& input) override {

@@ -8,6 +8,7 @@
 #include "framework/ops/add.h"
 #include "framework/ops/batched_product.h"
 #include "framework/ops/sparse_rows.h"
+#include "models/attention/ones.h"
 
 namespace tapeformer::models {
 namespace {
@@ -31,13 +32,6 @@ ops::RowMapPointer block_map(const Packing& packing, const Packing& blocks, int3
       map->begin.push_back(static_cast<int32_t>(map->source.size()));
     }
   return map;
-}
-
-// A column of ones, so that adding a bias to rows is a product.
-Variable ones(const Context& context, int64_t rows) {
-  const std::vector<double> values(static_cast<size_t>(rows), 1.0);
-  const Tensor column = Tensor::of<double>(std::span(values), {rows, 1});
-  return {context.dtype == Dtype::f64 ? column : column.converted(context.dtype), no_node};
 }
 
 double value_of(const Parameter& p, size_t i) {
@@ -75,7 +69,7 @@ Variable SortNet::output(Context& context, const Variable& x, int64_t first_colu
   const Shape shape{blocks.rows(), heads_ * width};
   const Variable product = ops::batched_product(context, x, *weight_, shape, std::move(groups), {.transpose_b = true});
   if (!bias_) return product;
-  return ops::add(context, product, ops::batched_product(context, ones(context, blocks.rows()), *bias_, shape, std::move(biases)));
+  return ops::add(context, product, ops::batched_product(context, ones(context, blocks.rows(), 1), *bias_, shape, std::move(biases)));
 }
 
 Variable SortNet::hidden(Context& context, const Variable& sums) {
@@ -87,7 +81,7 @@ Variable SortNet::hidden(Context& context, const Variable& sums) {
   }
   const Shape shape{rows, heads_ * d};
   const Variable product = ops::batched_product(context, sums, *up_weight_, shape, std::move(groups), {.transpose_b = true});
-  const Variable bias = ops::batched_product(context, ones(context, rows), *up_bias_, shape, std::move(biases));
+  const Variable bias = ops::batched_product(context, ones(context, rows, 1), *up_bias_, shape, std::move(biases));
   return ops::activation(context, Activation::relu, ops::add(context, product, bias));
 }
 

@@ -12,8 +12,10 @@
 #include "framework/ops/multiply.h"
 #include "framework/ops/softmax.h"
 #include "framework/ops/synthetic_attention.h"
+#include "models/attention/fewer_keys.h"
+#include "models/attention/index_lists.h"
 #include "models/attention/max_length.h"
-#include "models/attention/planned_heads.h"
+#include "models/attention/ones.h"
 #include "models/attention/variant.h"
 
 namespace tapeformer::models {
@@ -84,7 +86,6 @@ class Synthesizer : public Heads {
   // length]; factorised_dense: [heads * inner, D] and [heads * outer, D]
   std::optional<Parameter> first_, second_, alpha_;
   std::optional<nn::Buffer> frozen_;  // as random
-  PlanCache plans_;
 };
 
 Synthesizer::Synthesizer(const nn::Builder& build, const HeadSettings& s, const Settings& own)
@@ -138,13 +139,6 @@ HeadOutput Synthesizer::forward(Context& context, HeadInput& input) {
   return factored() ? as_product(context, q, k, v, two, input.packing) : as_scores(context, q, k, v, two, input.packing);
 }
 
-// A constant matrix of ones.
-Variable ones(const Context& context, int64_t rows, int64_t columns) {
-  const std::vector<double> values(static_cast<size_t>(rows * columns), 1.0);
-  const Tensor t = Tensor::of<double>(std::span(values), {rows, columns});
-  return {context.dtype == Dtype::f64 ? t : t.converted(context.dtype), no_node};
-}
-
 // [sigmoid(a), 1 - sigmoid(a)], the softmax of a and 0.
 Variable Synthesizer::shares(Context& context) {
   return ops::softmax(context, ops::batched_product(context, *alpha_, ones(context, 1, 1), {1, 2}, {{{0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}}}));
@@ -162,11 +156,7 @@ Variable Synthesizer::share_of(Context& context, const Variable& x, const Variab
 
 // For each row of the packing, the parameter's row of its position.
 Variable Synthesizer::positions_of(Context& context, Parameter& p, const Packing& packing) {
-  auto map = std::make_shared<RowMap>();
-  map->rows = length_;
-  map->source = packing.positions();
-  for (int32_t r = 1; r <= packing.rows(); ++r) map->begin.push_back(r);
-  return ops::sparse_rows(context, ops::parameter(context, p), map);
+  return ops::sparse_rows(context, ops::parameter(context, p), std::make_shared<const RowMap>(gather_map(length_, packing.positions())));
 }
 
 // The columns of each head side by side, followed by zeros up to `width` a head.
@@ -209,16 +199,10 @@ Variable Synthesizer::as_product(Context& context, const Variable& q, const Vari
     keys.push_back({k, d});
   }
   const int64_t width = std::max(d, score_width());
-  plans_.make_room();
-  ops::AttentionPart plans;
-  for (int b = 0; b < packing.sequences(); ++b) {
-    const int32_t n = packing.length(b);
-    plans.push_back(plans_.get(n, 0, [&] { return std::vector{full_plan(n, n)}; })[0]);
-  }
   ops::AttentionSettings how = softmax();
   how.scale = 1;
-  const Variable o = ops::attention(context, join(context, queries, width), join(context, keys, width), join(context, {{v, d}}, width), packing,
-                                    plans, how);
+  const Variable o = ops::attention(context, join(context, queries, width), join(context, keys, width), join(context, {{v, d}}, width),
+                                    packing, full_part(packing, packing), how);
   if (width == d) return o;
   std::vector<ops::ColumnRange> values;
   for (int64_t h = 0; h < s.heads; ++h) values.push_back({h * width, d});
