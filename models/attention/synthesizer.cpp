@@ -144,14 +144,15 @@ Variable Synthesizer::shares(Context& context) {
   return ops::softmax(context, ops::batched_product(context, *alpha_, ones(context, 1, 1), {1, 2}, {{{0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}}}));
 }
 
-// x times one of the shares; x itself where there are none.
+// x times one of the shares, row by row; x itself where there are none.
 Variable Synthesizer::share_of(Context& context, const Variable& x, const Variable& two, int which) const {
-  if (!two.value.defined() || x.value.shape()[0] == 0) return x;
-  const int64_t rows = x.value.shape()[0], columns = x.value.shape()[1];
-  const Variable row = ops::batched_product(context, two, ones(context, 1, columns), {1, columns},
-                                            {{{0, 1, which, 1}, {0, 1, 0, columns}, {0, 1, 0, columns}}});
-  const Block all{0, rows, 0, columns};
-  return ops::multiply(context, x, ops::batched_product(context, ones(context, rows, 1), row, x.value.shape(), {{{0, rows, 0, 1}, {0, 1, 0, columns}, all}}));
+  if (!two.value.defined()) return x;
+  std::vector<ProductGroup> groups;
+  for (int64_t r = 0; r < x.value.shape()[0]; ++r) {
+    const Block row{r, 1, 0, x.value.shape()[1]};
+    groups.push_back({{0, 1, which, 1}, row, row});
+  }
+  return ops::batched_product(context, two, x, x.value.shape(), std::move(groups));
 }
 
 // For each row of the packing, the parameter's row of its position.

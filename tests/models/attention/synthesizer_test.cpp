@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synthesizer: every mode alone and mixed, which parameters there are, limits and refused settings.
+#include "framework/core/buffer.h"
 #include "models/attention/head_attention.h"
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
@@ -115,6 +116,17 @@ TEST_CASE("without scores of its own the sum is full attention, and alpha takes 
   CHECK(relative_error(Matrix(attention_output(*alpha, device, x, packing)), full) <= 1e-12);
   parameter(*alpha, "scores.alpha").value.data<double>()[0] = 40;
   CHECK(relative_error(Matrix(attention_output(*alpha, device, x, packing)), Matrix(attention_output(*random, device, x, packing))) <= 1e-12);
+}
+
+TEST_CASE("a share of a table takes one more table, not one of equal numbers besides", "[synthesizer]") {
+  const auto attention = make_attention(synthesizer("random", {"mixture=alpha"}), Dtype::f64);
+  const Tensor x = random_tensor(Dtype::f64, {4, 8}, 4);
+  const Packing packing({4}, {0});
+  const uint64_t table = parameter(*attention, "scores.table").value.bytes(), before = allocator_statistics().bytes_in_use;
+  reset_peak_bytes();
+  attention_output(*attention, test_devices().front(), x, packing);
+  CHECK(allocator_statistics().peak_bytes - before >= table);
+  CHECK(allocator_statistics().peak_bytes - before < 3 * table / 2);
 }
 
 TEST_CASE("pairs and cost of synthesizer", "[synthesizer]") {
