@@ -35,7 +35,7 @@ void read_norm(config::Section s, ModelSettings& out) {
 
 }  // namespace
 
-ModelSettings read_model_settings(config::Section root) {
+ModelSettings read_model_settings(config::Section root, int64_t max_length) {
   ModelSettings out;
   config::Section s = root.section("model", "the network");
   s.field("dim", out.dim, width, "width C of the rows");
@@ -51,7 +51,7 @@ ModelSettings read_model_settings(config::Section root) {
       .choice("type", out.position,
               {{"learned", PositionType::learned}, {"sinusoidal", PositionType::sinusoidal}, {"none", PositionType::none}},
               "learned: a table of data.max_length rows; sinusoidal: any length");
-  out.attention = read_attention(s.section("attention", "the attention module"), out.dim, out.layers);
+  out.attention = read_attention(s.section("attention", "the attention module"), out.dim, out.layers, max_length);
   s.choice("pooling", out.pooling, {{"mean", Pooling::mean}, {"max", Pooling::max}, {"first", Pooling::first}},
            "one row for each sequence");
   config::Section head = s.section("head", "from the encoder to the outputs");

@@ -31,6 +31,7 @@ struct ModelSettings {
   double label_smoothing = 0;
 };
 
-ModelSettings read_model_settings(config::Section root);
+// `max_length` is that of the data's sequences where the config says it; what cannot take so many rows is then a fault of the config.
+ModelSettings read_model_settings(config::Section root, int64_t max_length = 0);
 
 }  // namespace tapeformer::models

@@ -6,45 +6,35 @@
 #include <numbers>
 
 #include "framework/ops/feature_attention.h"
+#include "models/attention/max_length.h"
 #include "models/attention/variant.h"
 
 namespace tapeformer::models {
 namespace {
 
-constexpr const char* own_word = "own";
-
 struct Settings {
-  int64_t max_length = 0;  // 0: each sequence's own
+  MaxLength max_length;
   double epsilon = 1e-6;
-  std::string key;
 
   void read(config::Section& section) {
-    section.number_or_word("max_length", max_length, own_word, 0, config::between(1, 1 << 24),
-                           "L, where the weight of a distance reaches 0; own: the rows of each sequence");
+    max_length.read(section, "own", "L, where the weight of a distance reaches 0; own: the rows of each sequence");
     section.field("epsilon", epsilon, config::above(0), "the least denominator");
-    key = section.path("max_length");
   }
+  void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
 };
 
 class Cosformer : public Heads {
  public:
   Cosformer(const nn::Builder&, const HeadSettings& settings, const Settings& own) : Heads(settings), own_(own) {
-    const int64_t rows = settings.layer.max_length + settings.layer.extra_rows;
-    if (own.max_length != 0 && own.max_length < rows)
-      fail(ExitCode::usage, "'{}' is {}, but sequences have up to {} rows ('data.max_length' {} and {} extra rows); raise it or write '{}'",
-           own.key, own.max_length, rows, settings.layer.max_length, settings.layer.extra_rows, own_word);
+    if (own.max_length.rows != 0) length_ = own.max_length.of(settings.layer);
   }
 
   HeadOutput forward(Context& context, HeadInput& input) override {
     ops::FeatureAttentionSettings s{
         .heads = settings().heads, .map = FeatureMap::cosine, .denominator = Denominator::clamp, .epsilon = own_.epsilon, .lengths = {}};
-    for (int b = 0; b < input.packing.sequences(); ++b) {
-      const int32_t n = input.packing.length(b);
-      if (own_.max_length != 0 && own_.max_length < n)
-        fail(ExitCode::data, "a sequence of {} rows, but '{}' is {}; cut it by 'data.max_length' or write '{}'", n, own_.key,
-             own_.max_length, own_word);
-      s.lengths.push_back(static_cast<double>(own_.max_length != 0 ? own_.max_length : std::max(1, n)));
-    }
+    if (length_ > 0) own_.max_length.check(input.packing, length_);
+    for (int b = 0; b < input.packing.sequences(); ++b)
+      s.lengths.push_back(static_cast<double>(length_ > 0 ? length_ : std::max(1, input.packing.length(b))));
     return ops::feature_attention(context, input.projected, {}, input.packing, s);
   }
 
@@ -63,7 +53,7 @@ class Cosformer : public Heads {
   std::vector<double> dense_weights(const DenseInput& in) const override {
     const int32_t n = in.n, d = in.head_dim;
     const std::span<const double> q = in.q(), k = in.k();
-    const double reach = own_.max_length != 0 ? static_cast<double>(own_.max_length) : n;
+    const double reach = length_ > 0 ? static_cast<double>(length_) : n;
     std::vector<double> weights(static_cast<size_t>(n) * static_cast<size_t>(n));
     for (int32_t i = 0; i < n; ++i) {
       double* row = weights.data() + static_cast<int64_t>(i) * n;
@@ -81,6 +71,7 @@ class Cosformer : public Heads {
 
  private:
   Settings own_;
+  int64_t length_ = 0;  // 0: each sequence's own
 };
 
 }  // namespace

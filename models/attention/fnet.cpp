@@ -24,6 +24,9 @@ struct Settings {
                    "exact: each sequence is transformed at its own length; grid: all at max_length, continued with zeros");
     max_length.read(section);
   }
+  void check(config::Section& section, const Choice& choice) const {
+    if (grid == Grid::fixed) max_length.check(section, choice);
+  }
 };
 
 class FNet : public Attention {

@@ -18,7 +18,8 @@ std::vector<std::string_view> variant_names() {
 
 class Reader {
  public:
-  Reader(config::Section section, int64_t dim, int layers) : section_(std::move(section)), dim_(dim), layers_(layers) {}
+  Reader(config::Section section, int64_t dim, int layers, int64_t max_length)
+      : section_(std::move(section)), dim_(dim), layers_(layers), max_length_(max_length) {}
 
   AttentionLayers read() {
     const bool words = section_.given("type") || section_.given("heads");
@@ -38,7 +39,7 @@ class Reader {
     }
     if (groups.empty())
       for (const size_t v : types_)
-        out_.layers.push_back({{&attention_variants()[v], out_.heads, own_settings_[v], section_.path("type")}});
+        out_.layers.push_back({{&attention_variants()[v], out_.heads, own_settings_[v], section_.path("type"), section_.path("heads")}});
     else read_groups(groups);
     if (out_.heads > 0 && dim_ % out_.heads != 0)
       section_.fault(groups.empty() ? "heads" : "groups",
@@ -73,6 +74,7 @@ class Reader {
       group.heads = 1;
       s.field("heads", group.heads, head_count, "how many heads");
       group.type_key = s.path("type");
+      group.heads_key = s.path("heads");
       group.own_settings = own_settings_[index];
       if (s.given(v.name)) {
         config::Section own = s.section(v.name, "settings of this variant for these heads");
@@ -123,8 +125,12 @@ class Reader {
   }
 
   void check_own(int l) {
-    const AttentionSettings settings{
-        .dim = dim_, .heads = out_.heads, .dropout = out_.dropout, .layer = l, .extra_rows = out_.extra_rows.count};
+    const AttentionSettings settings{.dim = dim_,
+                                     .heads = out_.heads,
+                                     .dropout = out_.dropout,
+                                     .max_length = max_length_,
+                                     .layer = l,
+                                     .extra_rows = out_.extra_rows.count};
     const auto& layer = out_.layers[static_cast<size_t>(l)];
     for (size_t g = 0; g < layer.size(); ++g) {
       const auto checked = std::pair(layer[g].variant, g);
@@ -132,13 +138,14 @@ class Reader {
       checked_.push_back(checked);
       const auto index = static_cast<size_t>(layer[g].variant - attention_variants().data());
       config::Section& section = group_sections_.empty() ? own_sections_[index] : group_sections_[g];
-      layer[g].variant->check(layer[g].own_settings.get(), section, {layer[g].type_key, settings});
+      layer[g].variant->check(layer[g].own_settings.get(), section, {layer[g].type_key, layer[g].heads_key, layer[g].heads, settings});
     }
   }
 
   config::Section section_;
   int64_t dim_;
   int layers_;
+  int64_t max_length_;
   AttentionLayers out_;
   std::vector<size_t> types_;
   std::vector<config::Section> own_sections_;              // [variants]
@@ -149,7 +156,9 @@ class Reader {
 
 }  // namespace
 
-AttentionLayers read_attention(config::Section section, int64_t dim, int layers) { return Reader(std::move(section), dim, layers).read(); }
+AttentionLayers read_attention(config::Section section, int64_t dim, int layers, int64_t max_length) {
+  return Reader(std::move(section), dim, layers, max_length).read();
+}
 
 std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::string& name, AttentionSettings settings,
                                           const AttentionLayers& layers) {

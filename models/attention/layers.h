@@ -10,7 +10,7 @@ struct HeadGroup {
   const AttentionVariant* variant = nullptr;
   int heads = 0;
   std::shared_ptr<const void> own_settings;
-  std::string type_key;  // where it was chosen
+  std::string type_key, heads_key;  // where it was chosen
 };
 
 struct AttentionLayers {
@@ -20,7 +20,8 @@ struct AttentionLayers {
   ExtraRows extra_rows;  // in front of every sequence, from the first layer to the last
 };
 
-AttentionLayers read_attention(config::Section, int64_t dim, int layers);
+// `max_length` is that of the data's sequences as far as the config says it, else 0.
+AttentionLayers read_attention(config::Section, int64_t dim, int layers, int64_t max_length);
 
 // `settings` as the layer's number and the data say; heads, dropout and extra rows come from `layers`.
 std::unique_ptr<Attention> make_attention(const nn::Builder&, const std::string& name, AttentionSettings settings,

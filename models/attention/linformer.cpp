@@ -25,6 +25,7 @@ struct Settings {
   bool length_scale = false;
 
   void read(config::Section&);
+  void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
 };
 
 void Settings::read(config::Section& section) {

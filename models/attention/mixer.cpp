@@ -27,6 +27,7 @@ struct Settings {
     section.choice("activation", activation, {{"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}}, "between the two layers");
     max_length.read(section);
   }
+  void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
 };
 
 class Mixer : public Attention {

@@ -45,6 +45,9 @@ struct Settings {
                    "what scores the sorting: a linear or two-layer net of a block's sum of keys, or mean query times mean key of two blocks");
     max_length.read(section);
   }
+  void check(config::Section& section, const Choice& choice) const {
+    if (net != SortNet::Form::attention) max_length.check(section, choice);
+  }
 };
 
 class Sinkhorn : public Heads {

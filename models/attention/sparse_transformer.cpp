@@ -34,6 +34,12 @@ struct Settings {
       section.fault("summary", fmt::format("'{}' is {}, more than the rows of a block: '{}' is {}", section.path("summary"), summary,
                                            section.path("stride"), stride));
   }
+  void check(config::Section& section, const Choice& choice) const {
+    if (use == Use::heads && choice.heads == 1)
+      section.fault("use", fmt::format("'{}' is heads, but '{}' is 1: one head has one of the two patterns only", section.path("use"),
+                                       choice.heads_key),
+                    "give it more heads, or take merged");
+  }
 };
 
 class SparseTransformer : public PlannedHeads {

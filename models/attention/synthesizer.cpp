@@ -44,6 +44,7 @@ struct Settings {
     section.field("rank", rank, config::between(1, 1 << 20), "factorised_random: inner size of the product");
     max_length.read(section);
   }
+  void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
   bool reads_rows() const { return mode == Scores::dense || mode == Scores::factorised_dense; }
   // Only what takes part: queries stand for the first layer where scores are made from rows.
   std::vector<std::string> projections() const {

@@ -13,10 +13,11 @@ struct ExtraRows {
   bool operator==(const ExtraRows&) const = default;
 };
 
-// Where a variant was chosen, for messages.
+// Where a variant was chosen, for checks and their messages.
 struct Choice {
-  std::string type_key;  // "model.attention.type" or "model.attention.groups.1.type"
-  AttentionSettings layer;
+  std::string type_key, heads_key;  // "model.attention.type" or "model.attention.groups.1.type"; where its heads are counted
+  int heads = 1;                    // of the variant; layer.heads has those of all groups
+  AttentionSettings layer;          // max_length is 0 where only the data says it
 };
 
 struct AttentionVariant {

@@ -62,6 +62,27 @@ TEST_CASE("groups of heads", "[layers]") {
   CHECK(model_settings({"model.attention.groups=[]"}).attention.heads == 2);
 }
 
+TEST_CASE("a max_length below that of the data is a fault of the config that names both", "[layers]") {
+  using Catch::Matchers::Contains;
+  const auto read = [](const std::string& attention, int64_t max_length) {
+    config::Document document = config::Document::from_text(fmt::format("model: {{attention: {{{}}}}}\n", attention), "test.yaml", {});
+    models::read_model_settings(document.root(), max_length);
+    document.finish();
+  };
+  for (const std::string variant : {"linformer", "mixer", "synthesizer", "sinkhorn", "cosformer", "fnet"}) {
+    INFO(variant);
+    const std::string own = fmt::format("{}: {{max_length: 299{}}}", variant, variant == "fnet" ? ", mode: grid" : "");
+    CHECK_THROWS_WITH(read(fmt::format("type: {}, {}", variant, own), 300),
+                      Contains(fmt::format("'model.attention.{}.max_length' is 299", variant)) && Contains("'data.max_length' 300"));
+    CHECK_NOTHROW(read(fmt::format("type: {}, {}", variant, own), 299));
+    CHECK_NOTHROW(read(fmt::format("type: {}, {}", variant, own), 0));  // the data may say more
+    CHECK_NOTHROW(read(own, 300));                                      // not chosen
+  }
+  CHECK_THROWS_WITH(read("type: [mixer, global_external], mixer: {max_length: 300}", 300), Contains("16 extra rows"));
+  CHECK_NOTHROW(read("type: fnet, fnet: {max_length: 299}", 300));                                // exact: it has no grid
+  CHECK_NOTHROW(read("type: sinkhorn, sinkhorn: {max_length: 299, net: attention}", 300));  // no weights by places
+}
+
 TEST_CASE("a printed config with groups reads back as the same", "[layers]") {
   for (const char* groups : {"[]", "[{type: local, heads: 3, local: {left: 1}}, {type: full}]"}) {
     config::Document first =

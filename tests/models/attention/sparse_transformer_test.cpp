@@ -90,6 +90,20 @@ TEST_CASE("a stride that covers the sequence is full attention", "[sparse_transf
   }
 }
 
+TEST_CASE("turns over the heads of one head are a fault that names both keys", "[sparse_transformer]") {
+  using Catch::Matchers::Contains;
+  const std::string use = "model.attention.sparse_transformer.use";
+  const auto read = [&](const char* heads, const char* turns) {
+    model_settings({"model.attention.type=sparse_transformer", std::string("model.attention.heads=") + heads, use + "=" + turns});
+  };
+  CHECK_THROWS_WITH(read("1", "heads"), Contains(use) && Contains("'model.attention.heads' is 1"));
+  CHECK_NOTHROW(read("2", "heads"));
+  CHECK_NOTHROW(read("1", "merged"));
+  CHECK_THROWS_WITH(model_settings({"~model.attention.heads", use + "=heads",
+                                    "model.attention.groups=[{type: full, heads: 3}, {type: sparse_transformer, heads: 1}]"}),
+                    Contains(use) && Contains("'model.attention.groups.1.heads' is 1"));
+}
+
 TEST_CASE("more summary rows than a block has are a fault that names both keys", "[sparse_transformer]") {
   try {
     model_settings({"model.attention.sparse_transformer={pattern: fixed, stride: 4, summary: 5}"});
