@@ -53,7 +53,7 @@ TEST_CASE("in the configs for comparing, no pattern looks at more than a quarter
     patterns += share < 1;
     CHECK((share <= 0.25 || share >= 1));
   }
-  CHECK(patterns >= 7);
+  CHECK(patterns == 18);
 }
 
 TEST_CASE("every variant equals its dense oracle", "[attention]") {
