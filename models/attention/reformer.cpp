@@ -30,7 +30,7 @@ struct Settings : HashPattern {
     section.field("after", after, config::between(0, 1 << 16), "chunks that a row sees after its own");
     section.field("same_bucket_only", same_bucket_only, "whether a row sees only rows of its own bucket");
     section.field("dedup", dedup, "whether a pair that several rounds have counts once; else as often");
-    section.field("logit_scale", logit_scale, config::above(0), "factor of the scores of queries and keys of length 1");
+    section.field("logit_scale", logit_scale, config::between(1e-3, 1e3), "factor of the scores of queries and keys of length 1");
   }
   void check(config::Section& section, const Choice& choice) const {
     const auto even = [&](std::string_view key, int value) {

@@ -23,7 +23,7 @@ struct Settings {
 
   void read(config::Section& section) {
     section.field("features", features, config::between(1, 1 << 20), "random projections of each head; each gives a sine and a cosine");
-    section.field("temperature", temperature, config::above(0), "the width of the kernel: exp(-|q - k|^2 / 2 temperature^2)");
+    section.field("temperature", temperature, config::between(1e-3, 1e3), "the width of the kernel: exp(-|q - k|^2 / 2 temperature^2)");
     section.field("epsilon", epsilon, config::above(0), "the least size of the denominator");
     section.field("learn_sigma", learn_sigma, "learn a factor for each channel of the projections");
     section.field("orthogonal", orthogonal, "projections are orthogonal in blocks of a head's width");

@@ -23,7 +23,7 @@ struct Settings : KMeansSettings {
     section.number_or_word("window", window, "auto", 0, config::between(1, 1 << 24),
                            "queries and keys of a cluster; auto: a sequence's rows over the clusters");
     section.field("cover", cover, "whether a query that no cluster took joins its nearest; else it gets zeros");
-    section.field("logit_scale", logit_scale, config::above(0), "factor of the scores beside 1 / sqrt(D)");
+    section.field("logit_scale", logit_scale, config::between(1e-3, 1e3), "factor of the scores beside 1 / sqrt(D)");
   }
 };
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every attention variant of variants.def, in the size of its config for comparing, keeps what attention_battery.h says; so do mixes of
 // them. Further forms of a variant are in its own test.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
+#include "tests/support/random_tensor.h"
 
 using namespace tapeformer;
 using namespace tapeformer::test;
@@ -56,10 +58,10 @@ TEST_CASE("in the configs for comparing, no pattern looks at more than a quarter
   CHECK(patterns == 18);
 }
 
-TEST_CASE("every variant equals its dense oracle", "[attention]") {
+TEST_CASE("A26: every variant equals its dense oracle on every device", "[attention]") {
   for (const AttentionCase& c : cases()) check_oracle(c);
 }
-TEST_CASE("a sequence's bytes do not depend on its batch mates", "[attention]") {
+TEST_CASE("A04: a sequence's bytes do not depend on its batch mates and their lengths", "[attention]") {
   for (const AttentionCase& c : cases()) check_batch_mates(c);
 }
 TEST_CASE("a NaN in one sequence stays in it", "[attention]") {
@@ -70,4 +72,61 @@ TEST_CASE("gradients agree with central differences, with dropout of probabiliti
 }
 TEST_CASE("gradients are the same bytes for 1, 2, 3 and 8 threads", "[attention]") {
   for (const AttentionCase& c : cases()) check_threads(c);
+}
+
+TEST_CASE("A01, A26: a row that sees no key gives zeros and finite gradients on every device, and disturbs no other", "[attention]") {
+  const std::string kind = "model.attention.type=", own = "model.attention.";
+  for (const AttentionCase& c : {attention_case("stride", {kind + "stride", own + "stride={stride: 3, reach: 1, include_self: false}"}),
+                                 attention_case("cluster", {kind + "cluster", own + "cluster={clusters: 40, cover_empty: zero}"}),
+                                 attention_case("routing", {kind + "routing", own + "routing={clusters: 6, window: 1, cover: false}"})}) {
+    check_oracle(c);
+    check_batch_mates(c);
+    check_gradients(c);
+    for (const TestDevice& device : test_devices()) {
+      INFO(c.name << " on " << device.name);
+      const auto attention = make_attention(c, device.dtype);
+      const Packing packing = packing_for(c, {3, 70, 1});
+      const Tensor x = random_tensor(device.dtype, {packing.rows(), c.settings.dim}, 18);
+      const Matrix y(attention_output(*attention, device, x, packing));
+      int64_t zeros = 0;
+      for (int64_t r = 0; r < y.rows; ++r)
+        zeros += std::all_of(y.values.begin() + r * y.columns, y.values.begin() + (r + 1) * y.columns, [](double v) { return v == 0; });
+      CHECK(zeros > 0);
+      CHECK(zeros < y.rows);
+      for (const Tensor& gradient : gradients_of(*attention, device.on, device.dtype, x, packing)) CHECK(all_finite(gradient));
+    }
+  }
+}
+
+TEST_CASE("A13: evaluation gives the same bytes in any order of the sequences, and changes no state", "[attention]") {
+  for (const AttentionCase& c : cases())
+    for (const TestDevice& device : test_devices()) {
+      INFO(c.name << " on " << device.name);
+      const auto attention = make_attention(c, device.dtype);
+      Context update{.mode = Mode::train, .step = 1000};
+      attention->after_update(update);  // where something is drawn anew, it is now of the second draw
+      nn::ModelState state;
+      attention->visit(state);
+      const auto buffers = [&] {
+        std::vector<std::vector<double>> all;
+        for (const nn::Buffer* b : state.buffers)
+          all.push_back(b->value.dtype() == Dtype::i64 ? std::vector<double>{static_cast<double>(b->value.data<int64_t>()[0])}
+                                                       : Matrix(b->value).values);
+        return all;
+      };
+      const auto before = buffers();
+      const int32_t extra = c.settings.attention.extra_rows.count;
+      const Packing packing({9 + extra, 70 + extra}, {3, 4}), turned({70 + extra, 9 + extra}, {4, 3});
+      const int64_t first = 9 + extra, rows = packing.rows();
+      const Tensor x = random_tensor(device.dtype, {rows, c.settings.dim}, 19);
+      Tensor x_turned(device.dtype, x.shape());
+      x_turned.rows(0, rows - first).copy_from(x.rows(first, rows - first));
+      x_turned.rows(rows - first, first).copy_from(x.rows(0, first));
+      const Tensor y = attention_output(*attention, device, x, packing);
+      CHECK(Matrix(attention_output(*attention, device, x, packing)).values == Matrix(y).values);
+      const Tensor y_turned = attention_output(*attention, device, x_turned, turned);
+      CHECK(Matrix(y_turned.rows(rows - first, first)).values == Matrix(y.rows(0, first)).values);
+      CHECK(Matrix(y_turned.rows(0, rows - first)).values == Matrix(y.rows(first, rows - first)).values);
+      CHECK(buffers() == before);
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/attention_battery.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -283,6 +284,18 @@ void check_gradients(const AttentionCase& c) {
   for (const Parameter* p : f.state.parameters) check(p->name, p->value, p->gradient);
 }
 
+std::vector<Tensor> gradients_of(models::Attention& a, const Execution& on, Dtype dtype, const Tensor& x, const Packing& packing) {
+  Differentiated f(a, on, dtype, packing);
+  std::vector<Tensor> out{f.backward(x)};
+  for (const Parameter* p : f.state.parameters) out.push_back(p->gradient.clone());
+  return out;
+}
+
+bool all_finite(const Tensor& t) {
+  const Matrix m(t.reshaped({t.count()}));
+  return std::ranges::all_of(m.values, [](double v) { return std::isfinite(v); });
+}
+
 void check_threads(const AttentionCase& c) {
   const Packing packing = packing_for(c, {3, 65, 1, 70, 130, 6, 200, 299, 12, 40});
   const Tensor x = random_tensor(Dtype::f32, {packing.rows(), c.settings.dim}, 16);
@@ -290,9 +303,7 @@ void check_threads(const AttentionCase& c) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     const auto attention = make_attention(c, Dtype::f32, dropout_of(c));
-    Differentiated f(*attention, {Device::cpu, &pool}, Dtype::f32, packing);
-    std::vector<Tensor> got{f.backward(x)};
-    for (const Parameter* p : f.state.parameters) got.push_back(p->gradient.clone());
+    const std::vector<Tensor> got = gradients_of(*attention, {Device::cpu, &pool}, Dtype::f32, x, packing);
     if (threads == 1) expected = got;
     INFO(c.name << " with " << threads << " threads");
     REQUIRE(got.size() == expected.size());

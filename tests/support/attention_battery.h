@@ -39,6 +39,9 @@ struct AttentionPass {
   // x W' + b of one of the projections.
   Matrix projected(const std::string& part) const;
 };
+// The gradients of x and of the parameters of a fixed sum of the outputs and losses, in training; parameters keep theirs.
+std::vector<Tensor> gradients_of(models::Attention&, const Execution&, Dtype, const Tensor& x, const Packing&);
+bool all_finite(const Tensor&);
 // The same from the formulas; `structures` are those that a pass chose.
 Matrix dense_attention(models::Attention&, const Matrix& x, const Packing&, const Structures* = nullptr);
 

@@ -62,6 +62,14 @@ TEST_CASE("groups of heads", "[layers]") {
   CHECK(model_settings({"model.attention.groups=[]"}).attention.heads == 2);
 }
 
+TEST_CASE("A17: temperatures and scales that leave no number are refused with the key and its range", "[layers]") {
+  using Catch::Matchers::Contains;
+  for (const std::string key : {"sinkhorn.temperature", "rfa.temperature", "reformer.logit_scale", "routing.logit_scale"})
+    for (const char* value : {"0", "-1", ".nan", "1e-40", "1e40", ".inf"})
+      CHECK_THROWS_WITH(model_settings({fmt::format("model.attention.{}={}", key, value)}),
+                        Contains("'model.attention." + key + "'") && Contains("between 0.001 and 1000"));
+}
+
 TEST_CASE("a max_length below that of the data is a fault of the config that names both", "[layers]") {
   using Catch::Matchers::Contains;
   const auto read = [](const std::string& attention, int64_t max_length) {

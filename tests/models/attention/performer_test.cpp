@@ -85,7 +85,7 @@ TEST_CASE("every kernel of performer keeps what every attention keeps", "[perfor
                                        "model.attention.performer.orthogonal=false", "model.attention.performer.epsilon=0.1"}));
 }
 
-TEST_CASE("features are drawn anew after every so many updates, never in evaluation", "[performer]") {
+TEST_CASE("A13: features are drawn anew after every so many updates, never in evaluation", "[performer]") {
   const AttentionCase c = performer("redraw", {"model.attention.performer.features=6", "model.attention.performer.redraw_every=2"});
   const auto a = make_attention(c, Dtype::f64), b = make_attention(c, Dtype::f64);
   const State start = state_of(*a);
@@ -116,10 +116,10 @@ TEST_CASE("features are the draws of their layer, head and redraw", "[performer]
   for (const bool orthogonal : {true, false})
     for (const bool shared : {true, false}) {
       INFO("orthogonal " << orthogonal << ", shared " << shared);
-      const auto attention = make_attention(performer("draws", {own + "features=6", own + "redraw_every=1",
-                                                                fmt::format("{}orthogonal={}", own, orthogonal),
-                                                                fmt::format("{}shared={}", own, shared)}),
-                                            Dtype::f64);
+      const auto attention =
+          make_attention(performer("draws", {own + "features=6", own + "redraw_every=1", fmt::format("{}orthogonal={}", own, orthogonal),
+                                             fmt::format("{}shared={}", own, shared)}),
+                         Dtype::f64);
       for (uint32_t redraws = 0; redraws < 2; ++redraws) {
         std::vector<double> expected;
         for (int h = 0; h < 2; ++h) {
@@ -207,6 +207,23 @@ TEST_CASE("the error to softmax attention falls with the root of the number of f
   CHECK(error(FeatureMap::hyperbolic, 64, 0.25, 20) < few);
 }
 
+TEST_CASE("A14: large inputs neither overflow nor leave a denominator of zero", "[performer]") {
+  for (const char* kernel : {"softmax", "hyperbolic", "relu"})
+    for (const TestDevice& device : test_devices())
+      for (const double deviation : {20.0, 400.0}) {
+        INFO(kernel << " on " << device.name << ", inputs of " << deviation);
+        const auto attention = make_attention(
+            performer(kernel, {std::string("model.attention.performer.kernel=") + kernel, "model.attention.performer.features=32"}),
+            device.dtype);
+        const Packing packing({70, 3}, {0, 1});
+        const Tensor x = random_tensor(device.dtype, {73, 8}, 3, deviation);
+        const Tensor y = attention_output(*attention, device, x, packing);
+        CHECK(all_finite(y));
+        if (deviation < 100) CHECK(relative_error(Matrix(y), dense_attention(*attention, Matrix(x), packing)) <= 1e-2);
+        for (const Tensor& gradient : gradients_of(*attention, device.on, device.dtype, x, packing)) CHECK(all_finite(gradient));
+      }
+}
+
 TEST_CASE("what performer refuses", "[performer]") {
   CHECK_THROWS_WITH(performer("odd", {"model.attention.performer.kernel=hyperbolic", "model.attention.performer.features=7"}),
                     Contains("model.attention.performer.features") && Contains("model.attention.performer.kernel"));
@@ -220,8 +237,8 @@ TEST_CASE("what performer refuses", "[performer]") {
 TEST_CASE("the epsilon of auto is the kernel's and is printed as auto", "[performer]") {
   for (const auto& [kernel, epsilon] : {std::pair("softmax", 1e-6), std::pair("hyperbolic", 1e-6), std::pair("relu", 1e-3)}) {
     const auto output = [&](const std::string& given) {
-      const AttentionCase c = performer("epsilon", {std::string("model.attention.performer.kernel=") + kernel, "model.attention.performer.features=8",
-                                                    "model.attention.performer.epsilon=" + given});
+      const AttentionCase c = performer("epsilon", {std::string("model.attention.performer.kernel=") + kernel,
+                                                    "model.attention.performer.features=8", "model.attention.performer.epsilon=" + given});
       return AttentionPass(c, 20).y.values;
     };
     CHECK(output("auto") == output(fmt::format("{}", epsilon)));
