@@ -6,7 +6,8 @@
 
 Makes an environment of its own (build/bench-env) with PyTorch. For each case it first loads one of our checkpoints into both programs and stops
 unless loss and gradient norm of three steps with dropout 0 agree to 1e-4; then the two programs run in turn, `rounds` times each, at least
-5 warm-up and `steps` timed steps a round. PyTorch is measured twice, eager and compiled, and the better one counts. All cases take about an hour.
+5 warm-up and `steps` timed steps a round. PyTorch is measured twice, eager and compiled, and the better one counts. A case in which PyTorch is more than
+20 % slower than on a slower machine is marked as not valid: something else ran. All cases take about an hour.
 """
 import argparse
 import datetime
@@ -38,6 +39,12 @@ CASES = {
     "base256_full": dict(layers=4, dim=768, heads=12, ff=3072, length=256, batch=8, attention="full"),
     "quick": dict(layers=4, dim=64, heads=4, ff=256, length=96, batch=64, attention="full", ragged=True),
 }
+# PyTorch's milliseconds on two idle cores with a multiply-add peak of 204 GFLOP/s (AVX2). Where it takes much longer, the machine did something else.
+USUAL_MS = {
+    "lra1k_full": 1016, "lra1k_local": 982, "lra2k_ragged": 3395, "lra2k_linear_ragged": 776, "lra4k_full": 1379, "lra4k_linear": 216, "lra4k_local": 434,
+    "mini512_full": 2350, "mini512_linear": 1828, "mini128_ragged": 1819, "base256_full": 3006, "quick": 238,
+}
+SLOWER = 1.2
 
 
 def config_of(case, dropout):
@@ -147,13 +154,15 @@ def measure(python, name, arguments):
     best = min(row[side]["median_ms"] for side in ("eager", "compiled") if side in row)
     row["ratio"] = best / row["ours"]["median_ms"]
     row["memory_ratio"] = row["ours"]["peak_mib"] / row["eager"]["peak_mib"]
+    row["valid"] = best <= SLOWER * USUAL_MS[name]
     return row
 
 
 def text_of(row):
     compiled = f", compiled {row['compiled']['median_ms']:.1f} ms" if "compiled" in row else ""
     return (f"{row['case']}: {row['ours']['median_ms']:.1f} ms, PyTorch eager {row['eager']['median_ms']:.1f} ms{compiled}: {row['ratio']:.2f}x;"
-            f" memory {row['ours']['peak_mib']:.0f} against {row['eager']['peak_mib']:.0f} MiB")
+            f" memory {row['ours']['peak_mib']:.0f} against {row['eager']['peak_mib']:.0f} MiB"
+            + ("" if row["valid"] else f"; not valid: PyTorch took more than {SLOWER} times {USUAL_MS[row['case']]} ms"))
 
 
 def spread(runs):
@@ -175,7 +184,7 @@ def parser_of(description, cases, json_name):
 def compare(arguments, measure_case, text, packages=PACKAGES, folder=ENVIRONMENT):
     """Measures each case, prints its line and keeps the table so far in the JSON; returns the table."""
     python = arguments.python or environment(folder, packages)
-    table = dict(machine(), versions=versions(python, packages), rows=[])
+    table = dict(machine(), rounds=arguments.rounds, steps=arguments.steps, versions=versions(python, packages), rows=[])
     for name in arguments.cases.split(","):
         row = measure_case(python, name, arguments)
         table["rows"].append(row)

@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--json", default=os.path.join(ROOT, "build", "cost_by_length.json"))
     arguments = parser.parse_args()
     lengths = [int(length) for length in arguments.lengths.split(",")]
-    table = dict(machine(), batch=arguments.batch, attentions=[])
+    table = dict(machine(), rounds=arguments.rounds, batch=arguments.batch, attentions=[])
     for attention in arguments.attentions.split(","):
         found = measure(attention, lengths, arguments)
         table["attentions"].append(found)

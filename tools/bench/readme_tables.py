@@ -13,7 +13,7 @@ import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
-NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "figures")
+NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "thread_scaling", "figures")
 
 
 def load(name):
@@ -30,7 +30,8 @@ def load(name):
 
 def where(table):
     load = f", load {table['load']} before it" if "load" in table else ""
-    return f"{table['machine']}, {table['cores']} cores, {table['date']}, commit {table['commit']}{load}"
+    rounds = f", rounds: {table['rounds']}" if "rounds" in table else ""
+    return f"{table['machine']}, {table['cores']} cores, {table['date']}, commit {table['commit']}{load}{rounds}"
 
 
 def speed(table):
@@ -42,8 +43,10 @@ def speed(table):
     for row in table["rows"]:
         ours, eager = row["ours"], row["eager"]
         compiled = f"{row['compiled']['median_ms']:.0f}" if "compiled" in row else "not measured"
-        lines.append(f"| `{row['case']}` | {ours['median_ms']:.0f} ({ours['quartile1_ms']:.0f} to {ours['quartile3_ms']:.0f}) | {eager['median_ms']:.0f} | {compiled} "
-                     f"| {row['ratio']:.2f} | {ours['peak_mib']:.0f} of {eager['peak_mib']:.0f} |")
+        invalid = "" if row.get("valid", True) else " (not valid: PyTorch was slower than on a slower machine)"
+        here = f"{ours['median_ms']:.0f} ({ours['quartile1_ms']:.0f} to {ours['quartile3_ms']:.0f})"
+        lines.append(f"| `{row['case']}` | {here} | {eager['median_ms']:.0f} | {compiled} | {row['ratio']:.2f}{invalid} "
+                     f"| {ours['peak_mib']:.0f} of {eager['peak_mib']:.0f} |")
     product = statistics.geometric_mean(row["ratio"] for row in table["rows"])
     return lines + ["", f"The geometric mean of the ratios is {product:.2f}."]
 
@@ -116,6 +119,12 @@ def growth(table):
     return lines
 
 
+def scaling(table):
+    lines = ["", f"What a second thread gives ({where(table)}). Repeat: `tools/bench/thread_scaling.py`.", *table.get("remarks", []), "",
+             "| case | one thread, ms | two, ms | times faster |", "|---|---|---|---|"]
+    return lines + [f"| `{row['case']}` | {row['one_ms']:.0f} | {row['two_ms']:.0f} | {row['speedup']:.2f} |" for row in table["rows"]]
+
+
 def quality(figures):
     runs = figures["quickstart"]
     lines = ["", f"Quality and start-up ({where(figures)}). Repeat: `tools/bench/measure_figures.py`.", "",
@@ -134,7 +143,7 @@ def main():
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, quality))]
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, scaling, quality))]
     body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])

@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--steps", type=int, default=9)
     parser.add_argument("--json", default=os.path.join(ROOT, "build", "thread_scaling.json"))
     arguments = parser.parse_args()
-    table = dict(machine(), rows=[])
+    table = dict(machine(), rounds=arguments.rounds, rows=[])
     for name in arguments.cases.split(","):
         row = measure(name, arguments)
         table["rows"].append(row)
