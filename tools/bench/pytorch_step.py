@@ -204,7 +204,7 @@ def memory_mib(key):
 
 def train(case, model, steps, warmup, forward=None):
     """Times and memory of full steps; `forward` stands for a compiled model."""
-    forward = forward or model
+    forward = model if forward is None else forward  # a compiled module has no truth value
     optimizer = torch.optim.AdamW([{"params": [p for p in model.parameters() if p.ndim >= 2], "weight_decay": 0.01},
                                    {"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}], lr=1e-3, fused=True)
     with open("/proc/self/clear_refs", "w", encoding="ascii") as reset:
