@@ -43,7 +43,8 @@ def main():
     parser.add_argument("--json", default=os.path.join(ROOT, "build", "cost_by_length.json"))
     arguments = parser.parse_args()
     lengths = [int(length) for length in arguments.lengths.split(",")]
-    table = dict(machine(), rounds=arguments.rounds, batch=arguments.batch, attentions=[])
+    repeat = f"tools/bench/cost_by_length.py --attentions {arguments.attentions} --lengths {arguments.lengths} --batch {arguments.batch}"
+    table = dict(machine(), rounds=arguments.rounds, batch=arguments.batch, repeat=repeat, attentions=[])
     for attention in arguments.attentions.split(","):
         found = measure(attention, lengths, arguments)
         table["attentions"].append(found)

@@ -13,7 +13,7 @@ import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
-NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "thread_scaling", "figures")
+NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "cost_to_64k", "thread_scaling", "figures")
 
 
 def load(name):
@@ -109,8 +109,8 @@ def lengths(table):
 
 def growth(table):
     lengths = [row["length"] for row in table["attentions"][0]["rows"]]
-    lines = ["", f"Cost as sequences grow: training steps of the small model (2 layers of 64), {table['batch']} sequences, 2 threads ({where(table)}).",
-             "Repeat: `tools/bench/cost_by_length.py`.", *table.get("remarks", []), "",
+    lines = ["", f"Cost as sequences grow: training steps of the small model (2 layers of 64), sequences: {table['batch']}, 2 threads ({where(table)}).",
+             f"Repeat: `{table.get('repeat', 'tools/bench/cost_by_length.py')}`.", *table.get("remarks", []), "",
              "| attention | " + " | ".join(f"{n} rows: us, KiB a token" for n in lengths) + f" | {lengths[-1]} over {lengths[0]}: time, memory |",
              "|---" * (len(lengths) + 2) + "|"]
     for found in table["attentions"]:
@@ -143,7 +143,7 @@ def main():
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, scaling, quality))]
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, growth, scaling, quality))]
     body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])
