@@ -89,14 +89,7 @@ HWY_INLINE void outer_panel(int M, int K, const float* x, size_t ldx, const floa
           __builtin_prefetch(out + vector_at(j, panel_stride) + i, 1);  // arrives while the sum is formed
     Block<R, W> b = zero<R, W>();
     multiply<Left::columns, R, W>(x + r, ldx, y, ldy, K, b);
-    if (add) {
-      const Block<R, W> before = load<R, W>(out, kCols, panel_stride);
-#pragma GCC unroll 12
-      for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-        for (int j = 0; j < W; ++j) b.v[i][j] = hn::Add(b.v[i][j], before.v[i][j]);
-    }
-    store<R, W>(b, out, kCols, panel_stride);
+    store_sum<R, W>(b, add, out, kCols, panel_stride);
   });
 }
 

@@ -134,6 +134,19 @@ HWY_INLINE void store(const Block<R, W>& b, float* c, size_t ldc, size_t panel =
     for (int j = 0; j < W; ++j) hn::StoreU(b.v[r][j], D(), c + r * ldc + vector_at(j, panel));
 }
 
+// c (+)= b.
+template <int R, int W = 2>
+HWY_INLINE void store_sum(Block<R, W>& b, bool add, float* c, size_t ldc, size_t panel = kCols) {
+  if (add) {
+    const Block<R, W> before = load<R, W>(c, ldc, panel);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int j = 0; j < W; ++j) b.v[r][j] = hn::Add(before.v[r][j], b.v[r][j]);
+  }
+  store<R, W>(b, c, ldc, panel);
+}
+
 // Calls f.template operator()<R>(first_row) for blocks of rows that cover [0, rows). Write f as a lambda with HWY_ATTR:
 //   for_row_blocks(M, [&]<int R>(int r) HWY_ATTR { ... });
 template <int most = kRows, class F>

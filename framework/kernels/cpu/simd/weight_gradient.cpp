@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "framework/kernels/cpu/simd/tile.h"
+#include "framework/kernels/cpu/simd/products.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tapeformer::simd {
@@ -39,14 +39,7 @@ void add_panels(int rows, int M, const float* x, const float* y, bool add, float
     float* out = sum + static_cast<size_t>(m) * kCols;
     Block<R, W> b = zero<R, W>();
     multiply<Left::columns, R, W>(x + static_cast<size_t>(m) * static_cast<size_t>(rows), R, y, kCols, rows, b, y_panel);
-    if (add) {
-      const Block<R, W> before = load<R, W>(out, kCols, sum_panel);
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int j = 0; j < W; ++j) b.v[r][j] = hn::Add(before.v[r][j], b.v[r][j]);
-    }
-    store<R, W>(b, out, kCols, sum_panel);
+    store_sum<R, W>(b, add, out, kCols, sum_panel);
   });
 }
 
@@ -56,13 +49,9 @@ size_t packed_rows_size_here(int64_t rows, int N) { return static_cast<size_t>(r
 
 void pack_rows_here(const WeightGradient& g, int64_t step, float* packed) {
   const int rows = rows_of_step(g, step);
-  float* HWY_RESTRICT out = packed + packed_rows_size_here(step * kStep, g.N);
-  for (int n = 0; n < g.N; n += kCols)
-    for (int k = 0; k < rows; ++k, out += kCols) {
-      const float* from = g.y.row(step * kStep + k);
-      hn::StoreU(load_at(from, n, g.N), D(), out);
-      hn::StoreU(load_at(from, n + kLanes, g.N), D(), out + kLanes);
-    }
+  float* out = packed + packed_rows_size_here(step * kStep, g.N);
+  for (int n = 0; n < g.N; n += kCols, out += static_cast<size_t>(rows) * kCols)
+    pack_panel(g.y, false, static_cast<int>(step) * kStep, rows, n, smaller(kCols, g.N - n), kCols, out);
 }
 
 size_t weight_gradient_scratch_here(int M, int N) { return static_cast<size_t>(M) * static_cast<size_t>(round_up(N, kCols) + kStep); }
