@@ -66,36 +66,38 @@ def wait_for_the_middle(work, process, out):
     return None
 
 
-def stopped_in_the_middle(work):
-    """SIGINT to the parent while a run is at work; larger models until it is slow enough to be met there."""
+def met_in_the_middle(work, name):
+    """(size, directory, process, run) with the parent stopped while a run is at work; larger models until one is slow enough to be met there."""
     for size in (64, 128, 256):
-        out = f"stopped-{size}"
+        out = f"{name}-{size}"
         process = work.start(*words(out, size=size))
         run = wait_for_the_middle(work, process, out)
         if run:
-            process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGCONT)
+            yield size, out, process, run
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    check(False, f"{name}: no comparison was met in its middle")
+
+
+def stopped_in_the_middle(work):
+    """SIGINT to the parent."""
+    for size, out, process, _ in met_in_the_middle(work, "stopped"):
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         _, messages = process.communicate(timeout=60)
-        if run and process.returncode != 0:  # 0: all was over when the signal came
+        if process.returncode != 0:  # 0: all was over when the signal came
             return size, out, process.returncode, messages
-    check(False, "no comparison was met in its middle by SIGINT")
 
 
 def killed_in_the_middle(work):
-    """Parent and child killed by SIGKILL while a run is at work; larger models until it is slow enough to be met there."""
-    for size in (64, 128, 256):
-        out = f"cut-{size}"
-        process = work.start(*words(out, size=size))
-        run = wait_for_the_middle(work, process, out)
-        if run:
-            os.kill(json.loads(work.read(run, "run.json"))["pid"], signal.SIGKILL)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            if max(steps_saved(work, run)) < STEPS:
-                return size, out, run
-        process.kill()
-        process.communicate()
-    check(False, "no run was met in its middle")
+    """Parent and child killed by SIGKILL."""
+    for size, out, process, run in met_in_the_middle(work, "cut"):
+        os.kill(json.loads(work.read(run, "run.json"))["pid"], signal.SIGKILL)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if max(steps_saved(work, run)) < STEPS:
+            return size, out, run
 
 
 def modified(work, out):
