@@ -34,6 +34,10 @@ def where(table):
     return f"{table['machine']}, {table['cores']} cores, {table['date']}, commit {table['commit']}{load}{rounds}"
 
 
+def quartiles(figures):
+    return f"{figures['median_ms']:.0f} ({figures['quartile1_ms']:.0f} to {figures['quartile3_ms']:.0f})"
+
+
 def speed(table):
     lines = ["Full training steps (forward, backward, clipping, AdamW) against PyTorch from PyPI, the better of eager and compiled, 2 threads, medians;",
              f"{where(table)}. Memory is the peak above the loaded model, against eager.",
@@ -44,8 +48,7 @@ def speed(table):
         ours, eager = row["ours"], row["eager"]
         compiled = f"{row['compiled']['median_ms']:.0f}" if "compiled" in row else "not measured"
         invalid = "" if row.get("valid", True) else " (not valid: PyTorch was slower than on a slower machine)"
-        here = f"{ours['median_ms']:.0f} ({ours['quartile1_ms']:.0f} to {ours['quartile3_ms']:.0f})"
-        lines.append(f"| `{row['case']}` | {here} | {eager['median_ms']:.0f} | {compiled} | {row['ratio']:.2f}{invalid} "
+        lines.append(f"| `{row['case']}` | {quartiles(ours)} | {eager['median_ms']:.0f} | {compiled} | {row['ratio']:.2f}{invalid} "
                      f"| {ours['peak_mib']:.0f} of {eager['peak_mib']:.0f} |")
     product = statistics.geometric_mean(row["ratio"] for row in table["rows"])
     return lines + ["", f"The geometric mean of the ratios is {product:.2f}."]
@@ -71,10 +74,9 @@ def variants(table):
              "| attention | against | here, ms (quartiles) | there, ms (quartiles) | ratio (to reach) | memory, MiB | of materialised `full` | function |",
              "|---|---|---|---|---|---|---|---|"]
     for row in table["rows"]:
-        times = [f"{row[side]['median_ms']:.0f} ({row[side]['quartile1_ms']:.0f} to {row[side]['quartile3_ms']:.0f})" for side in ("ours", "package")]
         share = f"1/{full / row['ours']['peak_mib']:.1f}" if full else "not measured"
         same = "same" if row["check"].startswith("equal") else "same shape"
-        lines.append(f"| `{row['attention']}` | {row['against']} | {times[0]} | {times[1]} | {row['ratio']:.2f} ({row['target']:g}) "
+        lines.append(f"| `{row['attention']}` | {row['against']} | {quartiles(row['ours'])} | {quartiles(row['package'])} | {row['ratio']:.2f} ({row['target']:g}) "
                      f"| {row['ours']['peak_mib']:.0f} of {row['package']['peak_mib']:.0f} | {share} | {same} |")
     return lines
 
@@ -86,7 +88,7 @@ def steps(table):
              "| attention | ms (quartiles) | allowed, ms | memory, MiB |", "|---|---|---|---|"]
     for row in table["rows"]:
         allowed = f"{row['allowed_ms']:.0f}" if "allowed_ms" in row else ""
-        lines.append(f"| `{row['settings'] or row['variant']}` | {row['median_ms']:.0f} ({row['quartile1_ms']:.0f} to {row['quartile3_ms']:.0f}) "
+        lines.append(f"| `{row['settings'] or row['variant']}` | {quartiles(row)} "
                      f"| {allowed} | {row['peak_mib']:.0f} |")
     return lines
 
