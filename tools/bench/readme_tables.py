@@ -13,7 +13,7 @@ import chart
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEASURED = os.path.join(ROOT, "tools", "bench", "measured")
-NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "cost_to_64k", "thread_scaling", "figures")
+NAMES = ("compare_pytorch", "compare_predict", "compare_variants", "variant_steps", "attention_by_length", "cost_by_length", "cost_to_64k", "thread_scaling", "figures", "compare_listops")
 
 
 def load(name):
@@ -140,12 +140,30 @@ def quality(figures):
     return lines
 
 
+def learning(table):
+    found = table["compare"]
+    base = found["baseline"]["metrics"][found["metric"]]
+    lines = ["", "Each attention trained with the same budget on ListOps trees of 100 to 300 tokens, and scored on the test part",
+             f"(`{found['config']}` and the files beside it, seeds {', '.join(map(str, found['seeds']))}, best checkpoint of each, {where(table)}).",
+             f"Always answering the commonest class scores {100 * base:.1f} %. The spread is the standard error of the mean over seeds; the margin is the mean less two",
+             "of them, less the commonest class; pairs are the mean share of N x N that one row can look at. Repeat: `tools/bench/compare_listops.py`.",
+             *table.get("remarks", []), "",
+             "| attention | accuracy, % | margin, points | tokens/s | peak, MiB | parameters | pairs, % |", "|---|---|---|---|---|---|---|"]
+    for row in found["variants"]:
+        if row["status"] != "done":
+            lines.append(f"| `{row['attention']}` | {row.get('reason', row['status'])} | | | | | |")
+            continue
+        lines.append(f"| `{row['attention']}` | {100 * row['mean']:.1f} ± {100 * row['standard_error']:.1f} | {100 * row['margin']:.1f} | {row['tokens_per_s'] / 1000:.0f}k "
+                     f"| {row['peak_bytes'] / 2**20:.0f} | {row['parameters']:,} | {100 * row['pairs']:.1f} |")
+    return lines
+
+
 def main():
     path = os.path.join(ROOT, "README.md")
     with open(path, encoding="utf-8") as source:
         text = source.read()
     begin, end = "<!-- tables -->", "<!-- /tables -->"
-    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, growth, scaling, quality))]
+    tables = [(table, load(name)) for name, table in zip(NAMES, (speed, inference, variants, steps, lengths, growth, growth, scaling, quality, learning))]
     body = "\n".join(line for table, measured in tables if measured for line in table(measured))
     with open(path, "w", encoding="utf-8") as out:
         out.write(text[:text.index(begin) + len(begin)] + "\n" + body + "\n" + text[text.index(end):])
