@@ -4,14 +4,14 @@
 
     tools/bench/compare_listops.py [--attention all] [--seeds 1,2,3] [--json build/compare_listops.json]
 
-About an hour and a quarter on two idle cores; a second call goes on where the first was stopped. Makes the data where it is missing.
+About an hour on two idle cores; a second call goes on where the first was stopped. Makes the data where it is missing.
 """
 import argparse
 import json
 import os
 import subprocess
 
-from compare_pytorch import BINARY, ROOT, machine, run_json
+from compare_pytorch import BINARY, ROOT, machine
 
 CONFIG, DATA, RUNS = "configs/listops/compare/base.yaml", "data/listops/compare", "runs/compare"
 
@@ -27,7 +27,8 @@ def main():
     if not os.path.exists(os.path.join(DATA, "test.tsv")):
         subprocess.run([BINARY, "data", "make", "listops", "configs/listops/compare_data.yaml", "-o", DATA], check=True)
     table = machine()
-    table["compare"] = run_json([BINARY, "-q", "compare", CONFIG, "--attention", arguments.attention, "--seeds", arguments.seeds, "-o", RUNS, "--json"])
+    command = [BINARY, "compare", CONFIG, "--attention", arguments.attention, "--seeds", arguments.seeds, "-o", RUNS, "--json"]
+    table["compare"] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     with open(destination, "w", encoding="utf-8") as out:
         json.dump(table, out, indent=1)
 
