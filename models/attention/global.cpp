@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global attention: the first rows of a sequence see and are seen by all, a row that is not global sees them and itself (Beltagy, Peters,
+// Global attention: some rows of a sequence see and are seen by all, a row that is not global sees them and itself (Beltagy, Peters,
 // Cohan 2020, 2004.05150).
+#include <fmt/format.h>
+
 #include "models/attention/global_heads.h"
 #include "models/attention/variant.h"
 
@@ -9,10 +11,15 @@ namespace {
 
 struct Settings {
   int count = 1;
+  std::vector<int> rows;
   bool share_projections = true;
 
   void read(config::Section& section) {
-    section.field("count", count, config::between(1, 1 << 30), "global rows: the first of each sequence");
+    section.field("count", count, config::between(0, 1 << 30), "global rows: the first of each sequence");
+    read_global_rows(section, rows);
+    if (count == 0 && rows.empty())
+      section.fault("count", fmt::format("{} is 0 and {} names none: no row would be global", section.path("count"), section.path("rows")),
+                    "a row would see itself and nothing else");
     section.field("share_projections", share_projections, "false: global rows project query, key and value by weights of their own");
   }
 };
@@ -20,7 +27,7 @@ struct Settings {
 class Global : public GlobalHeads {
  public:
   Global(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
-      : GlobalHeads(build, settings, {.count = own.count, .own_projections = !own.share_projections}) {}
+      : GlobalHeads(build, settings, {.count = own.count, .rows = own.rows, .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/global_heads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "framework/ops/add.h"
 #include "framework/ops/attention.h"
@@ -11,6 +15,18 @@
 #include "models/attention/interval_sets.h"
 
 namespace tapeformer::models {
+
+void read_global_rows(config::Section& section, std::vector<int>& rows) {
+  std::vector<double> places;
+  section.field("rows", places, config::between(-(1 << 30), 1 << 30),
+                "further global rows by their places from 0, negative ones from the end (-1: the last)");
+  for (const double place : places)
+    if (place != std::floor(place)) {
+      section.fault("rows", fmt::format("{} has the place {}, which is no whole number", section.path("rows"), place));
+      return;
+    }
+  rows.assign(places.begin(), places.end());
+}
 
 GlobalHeads::GlobalHeads(const nn::Builder& build, const HeadSettings& s, const GlobalPattern& pattern)
     : PlannedHeads(s), pattern_(pattern) {
@@ -28,54 +44,82 @@ GlobalHeads::Projection GlobalHeads::start(const nn::Builder& build, const std::
   return p;
 }
 
-bool GlobalHeads::allowed(int32_t, int, int32_t i, int32_t j) const {
+// Asked row by row, apart from the list that plans are made of.
+bool GlobalHeads::is_global(int32_t n, int32_t i) const {
+  return i < pattern_.count ||
+         std::any_of(pattern_.rows.begin(), pattern_.rows.end(), [&](int place) { return place == i || int64_t{place} + n == i; });
+}
+
+bool GlobalHeads::allowed(int32_t n, int, int32_t i, int32_t j) const {
   const bool near = int64_t{j} >= int64_t{i} - pattern_.left && int64_t{j} <= int64_t{i} + pattern_.right;
-  return near || i < pattern_.count || j < pattern_.count;
+  return near || is_global(n, i) || is_global(n, j);
+}
+
+std::vector<int32_t> GlobalHeads::global_rows(int32_t n) const {
+  std::vector<int32_t> out(static_cast<size_t>(std::min(pattern_.count, n)));
+  std::iota(out.begin(), out.end(), 0);
+  for (const int place : pattern_.rows)
+    if (place < n && place >= -n) out.push_back(place < 0 ? n + place : place);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 // The rows that are not global; then those that are, unless they have their own projections.
 std::vector<TilePlan> GlobalHeads::parts(int32_t n, int) const {
-  const int32_t g = global_rows(n);
+  const std::vector<int32_t> global = global_rows(n);
+  std::vector<Interval> runs;  // of global rows; the last place is for the window
+  for (const int32_t i : global)
+    if (runs.empty() || runs.back().end != i) runs.push_back({i, i + 1});
+    else ++runs.back().end;
+  runs.emplace_back();
   std::vector<TilePlan> out;
   out.push_back(interval_sets_plan(n, n, [&](int32_t i) {
-    if (i < g) return std::vector<Interval>();
-    const int64_t first = std::max<int64_t>(g, int64_t{i} - pattern_.left), end = std::min<int64_t>(n, int64_t{i} + pattern_.right + 1);
-    return std::vector<Interval>{{0, g}, {static_cast<int32_t>(first), static_cast<int32_t>(end)}};
+    if (std::binary_search(global.begin(), global.end(), i)) return std::span<const Interval>();
+    const int64_t first = std::max<int64_t>(0, int64_t{i} - pattern_.left), end = std::min<int64_t>(n, int64_t{i} + pattern_.right + 1);
+    runs.back() = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
+    return std::span<const Interval>(runs);
   }));
-  if (!own_.empty() || g == 0) return out;
-  out.push_back(full_plan(g, n));
-  for (int32_t i = 0; i < g; ++i) out.back().query_rows.push_back(i);
+  if (!own_.empty() || global.empty()) return out;
+  out.push_back(full_plan(static_cast<int32_t>(global.size()), n));
+  out.back().query_rows = global;
   return out;
 }
 
 HeadOutput GlobalHeads::forward(Context& context, HeadInput& input) {
   HeadOutput others = PlannedHeads::forward(context, input);
-  if (own_.empty() || pattern_.count == 0) return others;
-  return ops::add(context, others.o, of_global_rows(context, input));
-}
-
-// o [T, heads * D] of the global rows, zeros elsewhere.
-Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input) {
+  if (own_.empty()) return others;
   const Packing& packing = input.packing;
-  const HeadSettings& s = settings();
-  const auto gather = std::make_shared<RowMap>(), scatter = std::make_shared<RowMap>();
+  const auto gather = std::make_shared<RowMap>();  // the global rows of all sequences
   std::vector<int32_t> counts;
-  ops::AttentionPart plans;
   gather->rows = packing.rows();
   for (int b = 0; b < packing.sequences(); ++b) {
-    const int32_t n = packing.length(b), g = global_rows(n);
-    counts.push_back(g);
-    plans.push_back(std::make_shared<const TilePlan>(full_plan(g, n)));
-    for (int32_t i = 0; i < n; ++i) {
-      if (i < g) {
-        scatter->source.push_back(static_cast<int32_t>(gather->source.size()));
-        gather->source.push_back(packing.offsets()[static_cast<size_t>(b)] + i);
-        gather->begin.push_back(static_cast<int32_t>(gather->source.size()));
-      }
-      scatter->begin.push_back(static_cast<int32_t>(scatter->source.size()));
+    const std::vector<int32_t> global = global_rows(packing.length(b));
+    counts.push_back(static_cast<int32_t>(global.size()));
+    for (const int32_t i : global) {
+      gather->source.push_back(packing.offsets()[static_cast<size_t>(b)] + i);
+      gather->begin.push_back(static_cast<int32_t>(gather->source.size()));
     }
   }
+  if (gather->source.empty()) return others;
+  return ops::add(context, others.o, of_global_rows(context, input, gather, counts));
+}
+
+// o [T, heads * D] of the global rows, counts[b] of sequence b, zeros elsewhere.
+Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input, const ops::RowMapPointer& gather,
+                                     const std::vector<int32_t>& counts) {
+  const Packing& packing = input.packing;
+  const HeadSettings& s = settings();
+  ops::AttentionPart plans;
+  for (int b = 0; b < packing.sequences(); ++b)
+    plans.push_back(std::make_shared<const TilePlan>(full_plan(counts[static_cast<size_t>(b)], packing.length(b))));
+  const auto scatter = std::make_shared<RowMap>();
   scatter->rows = gather->result_rows();
+  size_t next = 0;
+  for (int32_t row = 0; row < packing.rows(); ++row) {
+    if (next < gather->source.size() && gather->source[next] == row) scatter->source.push_back(static_cast<int32_t>(next++));
+    scatter->begin.push_back(static_cast<int32_t>(scatter->source.size()));
+  }
   const Variable q = input.layer.project(context, own_[0].weight, &own_[0].bias, gather);
   const Variable k = input.layer.project(context, own_[1].weight, &own_[1].bias);
   const int64_t width = s.heads * s.head_dim;
@@ -92,14 +136,14 @@ void GlobalHeads::visit(nn::Visitor& visitor) {
   }
 }
 
-double GlobalHeads::pairs(int32_t n) const { return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n)) * n); }
+double GlobalHeads::pairs(int32_t n) const { return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n).size()) * n); }
 
 AttentionCost GlobalHeads::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum = PlannedHeads::cost(lengths);
   if (own_.empty()) return sum;
   const double weights = static_cast<double>(own_[0].weight.value.count());
   for (const int32_t n : lengths) {
-    const double flops = 2 * weights * (2.0 * n + global_rows(n));
+    const double flops = 2 * weights * (2.0 * n + static_cast<double>(global_rows(n).size()));
     sum += {flops, 2 * flops, 4.0 * 2 * n * settings().heads * settings().head_dim};
   }
   return sum;
@@ -133,7 +177,8 @@ std::vector<double> GlobalHeads::dense_output(const DenseInput& in) const {
   };
   std::vector<double> o = output(in.q(), in.k(), in.v());
   const std::vector<double> of_global = output(gq, gk, gv);
-  std::copy_n(of_global.begin(), static_cast<size_t>(global_rows(in.n)) * d, o.begin());
+  for (size_t i = 0; i < n; ++i)
+    if (is_global(in.n, static_cast<int32_t>(i))) std::copy_n(&of_global[i * d], d, &o[i * d]);
   return o;
 }
 

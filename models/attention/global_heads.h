@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads with global rows: the first `count` rows of a sequence see every row and are seen by every row; the others see a window besides
-// (Beltagy, Peters, Cohan 2020, 2004.05150, section 3.1). What `global`, `longformer` and `global_external` share.
+// Heads with global rows: some rows of a sequence, by default the first, see every row and are seen by every row; the others see a window
+// besides (Beltagy, Peters, Cohan 2020, 2004.05150, section 3.1). What `global`, `longformer` and `global_external` share.
 #pragma once
+#include "framework/config/section.h"
 #include "models/attention/planned_heads.h"
 
 namespace tapeformer::models {
 
 struct GlobalPattern {
-  int count = 1;             // global rows, at most all
+  int count = 1;             // global rows: the first of a sequence, at most all
+  std::vector<int> rows = {};  // and those at these places, negative ones from the end; a place that a sequence lacks is left out
   int left = 0, right = 0;   // the window of the others, without themselves
   bool own_projections = false;  // global rows are queries, and look at keys and values, by projections of their own
 };
+
+// Reads `rows`: the places of global rows beside the first `count`.
+void read_global_rows(config::Section&, std::vector<int>& rows);
 
 class GlobalHeads : public PlannedHeads {
  public:
@@ -31,8 +36,9 @@ class GlobalHeads : public PlannedHeads {
     Parameter weight, bias;  // [heads * D, C], [heads * D]
   };
   Projection start(const nn::Builder&, const std::string& part) const;
-  int32_t global_rows(int32_t n) const { return std::min(pattern_.count, n); }
-  Variable of_global_rows(Context&, HeadInput&);
+  std::vector<int32_t> global_rows(int32_t n) const;  // rising
+  bool is_global(int32_t n, int32_t i) const;
+  Variable of_global_rows(Context&, HeadInput&, const ops::RowMapPointer& gather, const std::vector<int32_t>& counts);
 
   GlobalPattern pattern_;
   std::vector<Projection> own_;  // query, key, value; empty when they are the layer's

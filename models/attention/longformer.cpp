@@ -9,12 +9,14 @@ namespace {
 
 struct Settings {
   int count = 1;
+  std::vector<int> rows;
   int left = 256, right = 256;
   bool share_projections = false;
 
   void read(config::Section& section) {
     const auto size = config::between(0, 1 << 30);
     section.field("count", count, size, "global rows: the first of each sequence");
+    read_global_rows(section, rows);
     section.field("left", left, size, "extra keys a row sees before itself");
     section.field("right", right, size, "extra keys a row sees after itself");
     section.field("share_projections", share_projections, "true: global rows use the projections of the others");
@@ -25,7 +27,7 @@ class Longformer : public GlobalHeads {
  public:
   Longformer(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
       : GlobalHeads(build, settings,
-                    {.count = own.count, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
+                    {.count = own.count, .rows = own.rows, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Global attention by a sequence's first rows: who sees whom, the limits that are full attention, projections of their own.
+#include <set>
+
 #include "models/attention/head_attention.h"
 #include "tests/support/attention_battery.h"
 #include "tests/support/catch.h"
@@ -10,10 +12,10 @@ using namespace tapeformer::test;
 
 namespace {
 
-AttentionCase global_case(int count, bool share) {
-  return attention_case(fmt::format("global {} share {}", count, share),
+AttentionCase global_case(int count, bool share, const std::string& rows = "[]") {
+  return attention_case(fmt::format("global {} and {} share {}", count, rows, share),
                         {"model.attention.type=global", fmt::format("model.attention.global.count={}", count),
-                         fmt::format("model.attention.global.share_projections={}", share)});
+                         "model.attention.global.rows=" + rows, fmt::format("model.attention.global.share_projections={}", share)});
 }
 
 Matrix output(const AttentionCase& c, int32_t n) {
@@ -26,6 +28,11 @@ Matrix output(const AttentionCase& c, int32_t n) {
 TEST_CASE("every form of global keeps what every attention keeps", "[global]") {
   for (const int count : {1, 3, 70})
     for (const bool share : {true, false}) check_attention(global_case(count, share));
+  for (const bool share : {true, false}) {
+    check_attention(global_case(0, share, "[2, 64, -1]"));
+    check_attention(global_case(2, share, "[1, 66, -3]"));
+    check_attention(global_case(0, share, "[7]"));  // short sequences have none
+  }
 }
 
 TEST_CASE("global rows see and are seen by all, the others see themselves", "[global]") {
@@ -36,6 +43,35 @@ TEST_CASE("global rows see and are seen by all, the others see themselves", "[gl
   CHECK(attention->pairs(9) == 2 * 9 + 7 * 3);
   CHECK(make_attention(global_case(2, false), Dtype::f64)->pairs(9) == 2 * 9 + 7 * 3);
   CHECK(attention->pairs(1) == 1);
+}
+
+TEST_CASE("rows adds global rows by their places, each once, where the sequence has them", "[global]") {
+  for (const bool share : {true, false}) {
+    const auto attention = make_attention(global_case(1, share, "[5, 5, -1, -9, 40]"), Dtype::f64);
+    const models::Heads& heads = dynamic_cast<models::HeadAttention&>(*attention).group_of(0);
+    const auto check = [&](int n, const std::set<int>& global) {
+      int pairs = 0;
+      for (int i = 0; i < n; ++i)
+        for (int j = 0; j < n; ++j) {
+          const bool sees = global.contains(i) || global.contains(j) || i == j;
+          CHECK(heads.allowed(n, 0, i, j) == sees);
+          pairs += sees;
+        }
+      CHECK(attention->pairs(n) == pairs);
+    };
+    check(1, {0});
+    check(5, {0, 4});
+    check(6, {0, 5});
+    check(9, {0, 5, 8});
+    check(12, {0, 3, 5, 11});
+    check(41, {0, 5, 32, 40});
+  }
+}
+
+TEST_CASE("the first rows named one by one are the first rows", "[global]") {
+  for (const bool share : {true, false})
+    for (const int n : {1, 2, 3, 70})
+      CHECK(output(global_case(0, share, "[2, 0, 1]"), n).values == output(global_case(3, share), n).values);
 }
 
 TEST_CASE("with every row global and shared projections it is full attention", "[global]") {
@@ -85,5 +121,8 @@ TEST_CASE("a folded BatchNorm goes into the own projections too", "[global]") {
 }
 
 TEST_CASE("settings of global out of range are config faults", "[global]") {
-  CHECK_THROWS_AS(model_settings({"model.attention.global.count=0"}), Error);
+  CHECK_THROWS_AS(model_settings({"model.attention.type=global", "model.attention.global.count=0"}), Error);
+  CHECK_THROWS_AS(model_settings({"model.attention.type=global", "model.attention.global.rows=[1.5]"}), Error);
+  CHECK_THROWS_AS(model_settings({"model.attention.type=global", "model.attention.global.count=-1"}), Error);
+  CHECK_NOTHROW(model_settings({"model.attention.type=global", "model.attention.global={count: 0, rows: [-1]}"}));
 }

@@ -30,6 +30,11 @@ TEST_CASE("every form of longformer keeps what every attention keeps", "[longfor
   check_attention(longformer_case(0, 1, 1, false));  // a window and nothing else
   check_attention(longformer_case(66, 0, 70, false));
   check_attention(longformer_case(1, 1 << 30, 1 << 30, true));
+  for (const bool share : {true, false})
+    check_attention(attention_case(fmt::format("longformer rows share {}", share),
+                                   {"model.attention.type=longformer",
+                                    fmt::format("model.attention.longformer={{count: 0, rows: [3, -1], left: 2, right: 1, "
+                                                "share_projections: {}}}", share)}));
 }
 
 TEST_CASE("a key that is global and in the window counts once", "[longformer]") {
