@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "framework/io/hdf5.h"
@@ -151,30 +150,23 @@ ExitCode attn(Command& command, const Options& o) {
 
 }  // namespace
 
-void add_attn(CLI::App& app, Command& command) {
+void add_attn(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("attn", "Pictures of a model's attention for one sequence");
-  sub->add_option("MODEL", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model")
-      ->required();
-  sub->add_option("FILE", o->input.words, "FILE with samples, as predict reads it; with a CONFIG overrides key.path=value");
-  sub->add_option("-o,--output", o->prefix, "PREFIX.h5 and PREFIX.png (or PREFIX-layer0-head0.png, ...) are written")->required();
-  auto* text = sub->add_option_function<std::string>(
-      "--text",
-      [o](const std::string& t) {
-        o->input.text = t;
-        o->input.has_text = true;
-      },
-      "The sequence");
-  sub->add_option("--length", o->input.length, "A random sequence of so many rows")->check(CLI::Range(1, 1 << 20))->excludes(text);
-  sub->add_option("--sample", o->input.sample, "Number of the sample in FILE")->check(CLI::Range(1, 1 << 30));
-  sub->add_option("--input", o->input.input_kind, "Of FILE: text, csv, tsv, jsonl; by its ending unless given")
-      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
-  sub->add_option("--layer", o->layer, "Number of the layer, from 0; all unless given")->check(CLI::Range(0, 1000));
-  sub->add_option("--head", o->head, "Number of the head, from 0; all unless given")->check(CLI::Range(0, 1 << 20));
-  sub->add_option("--pixels", o->pixels, "Side of a pair in the picture")->check(CLI::Range(1, 1000));
-  auto* weights = sub->add_flag("--weights", o->weights, "What each row takes of each row's value (unless --pattern is given)");
-  sub->add_flag("--pattern", o->pattern, "Which rows each row may look at")->excludes(weights);
-  sub->callback([&command, o] { command.action = [&command, o] { return attn(command, *o); }; });
+  const Verb sub = program.verb("attn", "Pictures of a model's attention for one sequence");
+  sub.option("MODEL", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model").required();
+  sub.option("FILE", o->input.words, "FILE with samples, as predict reads it; with a CONFIG overrides key.path=value");
+  sub.option("-o,--output", o->prefix, "PREFIX.h5 and PREFIX.png (or PREFIX-layer0-head0.png, ...) are written").required();
+  const Option text = sub.option("--text", o->input.text, "The sequence");
+  sub.option("--length", o->input.length, "A random sequence of so many rows").range(1, 1 << 20).excludes(text);
+  sub.option("--sample", o->input.sample, "Number of the sample in FILE").range(1, 1 << 30);
+  sub.option("--input", o->input.input_kind, "Of FILE: text, csv, tsv, jsonl; by its ending unless given")
+      .one_of({"text", "csv", "tsv", "jsonl"});
+  sub.option("--layer", o->layer, "Number of the layer, from 0; all unless given").range(0, 1000);
+  sub.option("--head", o->head, "Number of the head, from 0; all unless given").range(0, 1 << 20);
+  sub.option("--pixels", o->pixels, "Side of a pair in the picture").range(1, 1000);
+  const Option weights = sub.flag("--weights", o->weights, "What each row takes of each row's value (unless --pattern is given)");
+  sub.flag("--pattern", o->pattern, "Which rows each row may look at").excludes(weights);
+  sub.runs([&command, o] { return attn(command, *o); });
 }
 
 }  // namespace tapeformer::tools

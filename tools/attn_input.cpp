@@ -32,7 +32,7 @@ Words sorted(const AttnInput& o) {
   }
   if (!out.overrides.empty() && !is_config(o.model))
     fail(ExitCode::usage, "'{}': overrides are for a CONFIG; {} has its own config", out.overrides[0], printable(o.model));
-  const int given = o.has_text + !out.file.empty() + (o.length > 0);
+  const int given = o.text.has_value() + !out.file.empty() + (o.length > 0);
   if (given != 1) fail(ExitCode::usage, "attn needs one sequence: --text, a FILE, or --length for a random one");
   return out;
 }
@@ -52,13 +52,13 @@ data::Sample drawn(const data::Description& d, int64_t length) {
 data::Sample read_sample(const AttnInput& o, const std::string& file, const AttnSubject& s, Log& log) {
   data::SampleEncoder encoder(s.description);
   data::Sample sample;
-  if (o.has_text) {
+  if (o.text) {
     if (s.description.vocab_size == 0) fail(ExitCode::usage, "--text: the model reads sequences of numbers; give a FILE");
     if (s.description.task == data::Task::tagging) {
       const data::Tokenizer words({.kind = data::TokenizerKind::whitespace});
-      encoder.encode_tokens(words.split(o.text), "--text", sample);
+      encoder.encode_tokens(words.split(*o.text), "--text", sample);
     } else {
-      encoder.encode_text(o.text, "--text", sample);
+      encoder.encode_text(*o.text, "--text", sample);
     }
     return sample;
   }

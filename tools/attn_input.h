@@ -13,10 +13,10 @@ namespace tapeformer::tools {
 struct AttnInput {
   std::string model;               // RUN, CHECKPOINT or CONFIG (.yaml, .yml)
   std::vector<std::string> words;  // overrides of a CONFIG, and at most one FILE with samples
-  std::string text, input_kind;
+  std::optional<std::string> text;
+  std::string input_kind;
   int64_t sample = 1;  // of FILE, from 1
   int64_t length = 0;  // instead of a text or file: rows of tokens or numbers drawn at random
-  bool has_text = false;
 };
 
 struct AttnSubject {

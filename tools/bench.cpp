@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer bench step`: the time and memory of full training steps (forward, backward, clipping, optimiser) on random tokens.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -75,16 +74,16 @@ ExitCode step(Command& command, Options o) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Command& command) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure speed and memory");
-  bench->require_subcommand(1);
-  add_bench_attention(*bench, command);
+void add_bench(const Verb& program, Command& command) {
+  const Verb bench = program.verb("bench", "Measure speed and memory");
+  bench.needs_verb();
+  add_bench_attention(bench, command);
   auto o = std::make_shared<Options>();
-  CLI::App* sub = bench->add_subcommand("step", "Full training steps on random tokens");
-  add_bench_sizes(*sub, *o);
-  sub->add_flag("--trace", o->trace, "With --json: loss and gradient norm of every step");
-  sub->callback([&command, o] { command.action = [&command, o] { return step(command, *o); }; });
-  add_bench_predict(*bench, command);
+  const Verb sub = bench.verb("step", "Full training steps on random tokens");
+  add_bench_sizes(sub, *o);
+  sub.flag("--trace", o->trace, "With --json: loss and gradient norm of every step");
+  sub.runs([&command, o] { return step(command, *o); });
+  add_bench_predict(bench, command);
 }
 
 }  // namespace tapeformer::tools

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer bench attention`: one attention layer alone, of each variant at each length: time forward and backward, memory, arithmetic.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -234,26 +233,20 @@ std::string in_full(const std::string& word) {
 
 }  // namespace
 
-void add_bench_attention(CLI::App& bench, Command& command) {
+void add_bench_attention(const Verb& bench, Command& command) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = bench.add_subcommand("attention", "One attention layer alone, of each variant at each length");
-  const auto size = CLI::Range(int64_t{1}, longest);
-  sub->add_option("OVERRIDES", o->overrides, "Of the variants' settings: model.attention.local.left=64");
-  sub->add_option("--attention,--variants", o->variants, "all, or a list: full,local,linear")->delimiter(',')->allow_extra_args(false);
-  sub->add_option("--lengths", o->lengths, "Rows of a sequence: 1k,4k,16k,64k, where 1k is 1024")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->transform(in_full)
-      ->check(size);
-  sub->add_option("--dim", o->dim, "Width of a row")->check(size);
-  sub->add_option("--heads", o->heads, "Heads; they divide the width")->check(size);
-  sub->add_option("--batch", o->batch, "Sequences")->check(size);
-  sub->add_option("--limit", o->limit, "Seconds of a forward and backward pass beyond which a length is left out")
-      ->check(CLI::Range(0.001, 1e6));
-  sub->add_option("--csv", o->csv, "Write the table to this file");
-  sub->add_option("--picture", o->picture, "Write curves of time over length to this SVG file");
-  sub->add_flag("--json", o->json, "Print JSON");
-  sub->callback([&command, o] { command.action = [&command, o] { return run(command, *o); }; });
+  const Verb sub = bench.verb("attention", "One attention layer alone, of each variant at each length");
+  sub.option("OVERRIDES", o->overrides, "Of the variants' settings: model.attention.local.left=64");
+  sub.option("--attention,--variants", o->variants, "all, or a list: full,local,linear").list();
+  sub.option("--lengths", o->lengths, "Rows of a sequence: 1k,4k,16k,64k, where 1k is 1024").list().rewrite(in_full).range(1, longest);
+  sub.option("--dim", o->dim, "Width of a row").range(1, longest);
+  sub.option("--heads", o->heads, "Heads; they divide the width").range(1, longest);
+  sub.option("--batch", o->batch, "Sequences").range(1, longest);
+  sub.option("--limit", o->limit, "Seconds of a forward and backward pass beyond which a length is left out").range_of_reals(0.001, 1e6);
+  sub.option("--csv", o->csv, "Write the table to this file");
+  sub.option("--picture", o->picture, "Write curves of time over length to this SVG file");
+  sub.flag("--json", o->json, "Print JSON");
+  sub.runs([&command, o] { return run(command, *o); });
 }
 
 }  // namespace tapeformer::tools

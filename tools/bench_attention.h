@@ -4,5 +4,5 @@
 #include "tools/command.h"
 
 namespace tapeformer::tools {
-void add_bench_attention(CLI::App& bench, Command&);
+void add_bench_attention(const Verb& bench, Command&);
 }  // namespace tapeformer::tools

@@ -2,7 +2,6 @@
 // `tapeformer bench predict`: the time and memory of inference, from tokens to probabilities.
 #include "tools/bench_predict.h"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -115,12 +114,12 @@ ExitCode bench(Command& command, Options o) {
 
 }  // namespace
 
-void add_bench_predict(CLI::App& app, Command& command) {
+void add_bench_predict(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("predict", "Inference on random tokens, from tokens to probabilities, BatchNorm folded");
-  add_bench_sizes(*sub, *o);
-  sub->add_option("--write-outputs", o->write_outputs, "Write the probabilities of every step to this file as float32");
-  sub->callback([&command, o] { command.action = [&command, o] { return bench(command, *o); }; });
+  const Verb sub = program.verb("predict", "Inference on random tokens, from tokens to probabilities, BatchNorm folded");
+  add_bench_sizes(sub, *o);
+  sub.option("--write-outputs", o->write_outputs, "Write the probabilities of every step to this file as float32");
+  sub.runs([&command, o] { return bench(command, *o); });
 }
 
 }  // namespace tapeformer::tools

@@ -5,6 +5,6 @@
 
 namespace tapeformer::tools {
 
-void add_bench_predict(CLI::App& bench, Command& command);
+void add_bench_predict(const Verb& bench, Command& command);
 
 }  // namespace tapeformer::tools

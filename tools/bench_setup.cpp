@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_setup.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 
@@ -27,19 +26,19 @@ void check_measurable(const datasets::DataSettings& data) {
 
 }  // namespace
 
-void add_bench_sizes(CLI::App& verb, BenchSizes& s) {
-  verb.add_option("CONFIG", s.words, "A config file, then overrides key.path=value")->required();
-  verb.add_option("--batch", s.batch, "Samples of a step; by default train.batch_size")->check(CLI::Range(1, 1 << 24));
-  verb.add_option("--length", s.length, "Rows of a sequence; by default data.max_length, else 128")->check(CLI::Range(1, 1 << 24));
-  verb.add_option("--steps", s.steps, "Timed steps")->check(CLI::Range(1, 1 << 20));
-  verb.add_option("--warmup", s.warmup, "Steps before them")->check(CLI::Range(0, 1 << 20));
-  verb.add_option("--vocab", s.vocab, "Size of the vocabulary")->check(CLI::Range(1, 1 << 24));
-  verb.add_option("--classes", s.classes, "Number of classes")->check(CLI::Range(1, 1 << 20));
-  verb.add_flag("--ragged", s.ragged, "Lengths uniform in [length/4, length]");
-  verb.add_option("--write-batches", s.write_batches, "Write the batches to this file: lengths, labels, tokens of each step as int32");
-  verb.add_option("--save-start", s.save_start, "Write the parameters and buffers before the first step to this checkpoint");
-  verb.add_flag("--profile", s.profile, "Where the time goes: each op's time, work, and share of what this machine gives (measured first)");
-  verb.add_flag("--json", s.json, "Print JSON");
+void add_bench_sizes(const Verb& verb, BenchSizes& s) {
+  verb.option("CONFIG", s.words, "A config file, then overrides key.path=value").required();
+  verb.option("--batch", s.batch, "Samples of a step; by default train.batch_size").range(1, 1 << 24);
+  verb.option("--length", s.length, "Rows of a sequence; by default data.max_length, else 128").range(1, 1 << 24);
+  verb.option("--steps", s.steps, "Timed steps").range(1, 1 << 20);
+  verb.option("--warmup", s.warmup, "Steps before them").range(0, 1 << 20);
+  verb.option("--vocab", s.vocab, "Size of the vocabulary").range(1, 1 << 24);
+  verb.option("--classes", s.classes, "Number of classes").range(1, 1 << 20);
+  verb.flag("--ragged", s.ragged, "Lengths uniform in [length/4, length]");
+  verb.option("--write-batches", s.write_batches, "Write the batches to this file: lengths, labels, tokens of each step as int32");
+  verb.option("--save-start", s.save_start, "Write the parameters and buffers before the first step to this checkpoint");
+  verb.flag("--profile", s.profile, "Where the time goes: each op's time, work, and share of what this machine gives (measured first)");
+  verb.flag("--json", s.json, "Print JSON");
 }
 
 Experiment read_bench_experiment(Command& command, BenchSizes& s) {

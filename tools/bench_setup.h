@@ -19,7 +19,7 @@ struct BenchSizes {
   std::string write_batches, save_start;  // for a comparison with another program: the same tokens, the same start
   int64_t batches() const { return warmup + steps; }
 };
-void add_bench_sizes(CLI::App& verb, BenchSizes& sizes);
+void add_bench_sizes(const Verb& verb, BenchSizes& sizes);
 
 // The config, read as the other verbs read it; a batch or length of 0 becomes the config's. Error(usage) where its
 // model is none of classes of tokens.

@@ -8,10 +8,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/log.h"
-
-namespace CLI {
-class App;
-}
+#include "tools/verb.h"
 
 namespace tapeformer::tools {
 
@@ -29,16 +26,16 @@ struct Command {
 // What ended a verb as an Error: out of memory and what the file system refused are faults of the surroundings, all else is ours.
 Error as_error(const std::exception&);
 
-void add_attn(CLI::App&, Command&);
-void add_train(CLI::App&, Command&);
-void add_eval(CLI::App&, Command&);
-void add_predict(CLI::App&, Command&);
-void add_config(CLI::App&, Command&);
-void add_data(CLI::App&, Command&);
-void add_inspect(CLI::App&, Command&);
-void add_model(CLI::App&, Command&);
-void add_bench(CLI::App&, Command&);
-void add_compare(CLI::App&, Command&);
-void add_env(CLI::App&, Command&);
+void add_attn(const Verb&, Command&);
+void add_train(const Verb&, Command&);
+void add_eval(const Verb&, Command&);
+void add_predict(const Verb&, Command&);
+void add_config(const Verb&, Command&);
+void add_data(const Verb&, Command&);
+void add_inspect(const Verb&, Command&);
+void add_model(const Verb&, Command&);
+void add_bench(const Verb&, Command&);
+void add_compare(const Verb&, Command&);
+void add_env(const Verb&);
 
 }  // namespace tapeformer::tools

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -184,19 +183,19 @@ ExitCode compare(Command& command, const Options& o) {
 
 }  // namespace
 
-void add_compare(CLI::App& app, Command& command) {
+void add_compare(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("compare", "Train a config with each attention variant and seed; one table");
-  sub->add_option("CONFIG", o->words, "A config file, then overrides key.path=value")->required();
-  sub->add_option("--attention", o->attention, "all, or a list: full,local,linear")->delimiter(',')->allow_extra_args(false);
-  sub->add_option("--seeds", o->seeds, "Of the runs: 1,2,3")->delimiter(',')->allow_extra_args(false);
-  sub->add_option("-o,--output", o->output,
-                  "Directory of the runs and the table, runs/compare/<run.name> unless given; a second call goes on there");
-  sub->add_option("--split", o->split, "The part that is scored: test or valid")->check(CLI::IsMember({"test", "valid"}));
-  sub->add_option("--metric", o->metric, "The score; accuracy unless given, rmse for regression");
-  sub->add_option("--max-time", o->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 8h");
-  sub->add_flag("--json", o->json, "Print the table as JSON");
-  sub->callback([&command, o] { command.action = [&command, o] { return compare(command, *o); }; });
+  const Verb sub = program.verb("compare", "Train a config with each attention variant and seed; one table");
+  sub.option("CONFIG", o->words, "A config file, then overrides key.path=value").required();
+  sub.option("--attention", o->attention, "all, or a list: full,local,linear").list();
+  sub.option("--seeds", o->seeds, "Of the runs: 1,2,3").list();
+  sub.option("-o,--output", o->output,
+             "Directory of the runs and the table, runs/compare/<run.name> unless given; a second call goes on there");
+  sub.option("--split", o->split, "The part that is scored: test or valid").one_of({"test", "valid"});
+  sub.option("--metric", o->metric, "The score; accuracy unless given, rmse for regression");
+  sub.option("--max-time", o->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 8h");
+  sub.flag("--json", o->json, "Print the table as JSON");
+  sub.runs([&command, o] { return compare(command, *o); });
 }
 
 }  // namespace tapeformer::tools

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer config`: check a config, show all its values with their origin, explain a key.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "tools/attention_names.h"
@@ -76,26 +75,26 @@ ExitCode explain(Command& command, const Options& options) {
 
 }  // namespace
 
-void add_config(CLI::App& app, Command& command) {
+void add_config(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("config", "Check a config, show its values, explain its keys");
-  sub->require_subcommand(1);
+  const Verb sub = program.verb("config", "Check a config, show its values, explain its keys");
+  sub.needs_verb();
   const auto add = [&](const char* name, const char* help, ExitCode (*run)(Command&, const Options&)) {
-    CLI::App* verb = sub->add_subcommand(name, help);
-    verb->callback([&command, options, run] { command.action = [&command, options, run] { return run(command, *options); }; });
+    const Verb verb = sub.verb(name, help);
+    verb.runs([&command, options, run] { return run(command, *options); });
     return verb;
   };
   add("check", "Read a config as `train` would, without touching data; exit 2 with every fault, or 0", check)
-      ->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")
-      ->required();
+      .option("CONFIG", options->words, "A config file, then overrides key.path=value")
+      .required();
   add("show", "Print every key with its value and where that comes from", show)
-      ->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")
-      ->required();
-  CLI::App* verb =
+      .option("CONFIG", options->words, "A config file, then overrides key.path=value")
+      .required();
+  const Verb verb =
       add("explain", "The reference of all keys, or of one key or section; with --config, where its value comes from", explain);
-  verb->add_option("KEY", options->key, "A key or section, such as optim.lr");
-  verb->add_option("OVERRIDES", options->words, "With --config: overrides key.path=value");
-  verb->add_option("--config", options->config, "Explain the value of the key in this config");
+  verb.option("KEY", options->key, "A key or section, such as optim.lr");
+  verb.option("OVERRIDES", options->words, "With --config: overrides key.path=value");
+  verb.option("--config", options->config, "Explain the value of the key in this config");
 }
 
 }  // namespace tapeformer::tools

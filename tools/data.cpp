@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer data`: make synthetic data, convert data, and look at data before anything is trained on it.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "datasets/listops.h"
@@ -81,31 +80,30 @@ ExitCode inspect(Command&, const Options& options) {
 
 }  // namespace
 
-void add_data(CLI::App& app, Command& command) {
+void add_data(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("data", "Make, convert and look at data");
-  sub->require_subcommand(1);
+  const Verb sub = program.verb("data", "Make, convert and look at data");
+  sub.needs_verb();
   const auto add = [&](const char* name, const char* help, ExitCode (*run)(Command&, const Options&)) {
-    CLI::App* verb = sub->add_subcommand(name, help);
-    verb->callback([&command, options, run] { command.action = [&command, options, run] { return run(command, *options); }; });
+    const Verb verb = sub.verb(name, help);
+    verb.runs([&command, options, run] { return run(command, *options); });
     return verb;
   };
-  CLI::App* verb = add("make", "Generate a synthetic data set: train.tsv, valid.tsv and test.tsv", make);
-  verb->add_option("GENERATOR", options->generator, "listops")->required()->check(CLI::IsMember({"listops"}));
-  verb->add_option("CONFIG", options->words, "A file with the generator's keys, if any; then overrides key=value");
-  verb->add_option("-o,--output", options->output, "The directory to write");
-  verb->add_flag("--keys", options->keys, "Print the generator's keys instead");
+  Verb verb = add("make", "Generate a synthetic data set: train.tsv, valid.tsv and test.tsv", make);
+  verb.option("GENERATOR", options->generator, "listops").required().one_of({"listops"});
+  verb.option("CONFIG", options->words, "A file with the generator's keys, if any; then overrides key=value");
+  verb.option("-o,--output", options->output, "The directory to write");
+  verb.flag("--keys", options->keys, "Print the generator's keys instead");
   verb = add("convert", "Write the data of a config as one packed HDF5 file", convert);
-  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
-  verb->add_option("-o,--output", options->output, "The file to write; one that stands there is replaced");
-  verb->add_flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("-o,--output", options->output, "The file to write; one that stands there is replaced");
+  verb.flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
   verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
-  verb->add_option("FILE", options->file, "A csv, tsv, jsonl or HDF5 file")->required();
-  verb->add_flag("--json", options->json, "As one JSON object");
+  verb.option("FILE", options->file, "A csv, tsv, jsonl or HDF5 file").required();
+  verb.flag("--json", options->json, "As one JSON object");
   verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
-  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
-  verb->add_option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them")
-      ->check(CLI::Range(0, 1 << 20));
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them").range(0, 1 << 20);
 }
 
 }  // namespace tapeformer::tools

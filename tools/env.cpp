@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer env`: what a bug report needs to know of this machine and build. Names no user, home or file.
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <thread>
 
@@ -18,15 +17,13 @@ constexpr const char* read_variables[] = {
 
 }  // namespace
 
-void add_env(CLI::App& app, Command& command) {
-  app.add_subcommand("env", "Print versions, instruction sets and the environment variables that matter")->callback([&command] {
-    command.action = [] {
-      std::string text =
-          fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
-      for (const char* name : read_variables)
-        if (const char* value = std::getenv(name)) text += fmt::format("{}={}\n", name, printable(value));
-      return print_result(text);
-    };
+void add_env(const Verb& program) {
+  program.verb("env", "Print versions, instruction sets and the environment variables that matter").runs([] {
+    std::string text =
+        fmt::format("{}cores: {}\nkernels: {}\n", version_text(), std::thread::hardware_concurrency(), kernels::cpu::target_name());
+    for (const char* name : read_variables)
+      if (const char* value = std::getenv(name)) text += fmt::format("{}={}\n", name, printable(value));
+    return print_result(text);
   });
 }
 

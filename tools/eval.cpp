@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer eval`: the metrics of a trained model on a part of its data. It says which weights and which BatchNorm statistics it used.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -159,19 +158,18 @@ ExitCode evaluate(Command& command, const Options& o) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, Command& command) {
+void add_eval(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("eval", "Metrics of a trained model on a part of its data");
-  sub->add_option("RUN", o->run, "A run (its best checkpoint, or the last) or a checkpoint file")->required();
-  sub->add_option("OVERRIDES", o->overrides, "key.path=value, for example data.test.path=new.tsv");
-  sub->add_option("--split", o->split, "train, valid or test")->check(CLI::IsMember({"train", "valid", "test"}));
-  sub->add_option("--batchnorm", o->batchnorm,
-                  "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
-      ->check(CLI::IsMember({"running", "batch", "recalibrate"}));
-  sub->add_option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on")
-      ->check(CLI::IsMember({"ema", "raw"}));
-  sub->add_flag("--json", o->json, "Print JSON");
-  sub->callback([&command, o] { command.action = [&command, o] { return evaluate(command, *o); }; });
+  const Verb sub = program.verb("eval", "Metrics of a trained model on a part of its data");
+  sub.option("RUN", o->run, "A run (its best checkpoint, or the last) or a checkpoint file").required();
+  sub.option("OVERRIDES", o->overrides, "key.path=value, for example data.test.path=new.tsv");
+  sub.option("--split", o->split, "train, valid or test").one_of({"train", "valid", "test"});
+  sub.option("--batchnorm", o->batchnorm,
+             "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")
+      .one_of({"running", "batch", "recalibrate"});
+  sub.option("--weights", o->weights, "ema or raw; by default the averaged ones where averaging was on").one_of({"ema", "raw"});
+  sub.flag("--json", o->json, "Print JSON");
+  sub.runs([&command, o] { return evaluate(command, *o); });
 }
 
 }  // namespace tapeformer::tools

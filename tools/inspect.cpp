@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer inspect`: what is in a checkpoint or a data file.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <fstream>
 
@@ -55,14 +54,13 @@ ExitCode inspect(Command& command, const Options& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Command& command) {
+void add_inspect(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("inspect", "Print what is in a checkpoint or data file");
-  sub->add_option("FILE", options->file,
-                  "A checkpoint, a RUN (its best checkpoint, or the last), an HDF5 file, or a csv, tsv or jsonl table")
-      ->required();
-  sub->add_flag("--json", options->json, "As one JSON object");
-  sub->callback([&command, options] { command.action = [&command, options] { return inspect(command, *options); }; });
+  const Verb sub = program.verb("inspect", "Print what is in a checkpoint or data file");
+  sub.option("FILE", options->file, "A checkpoint, a RUN (its best checkpoint, or the last), an HDF5 file, or a csv, tsv or jsonl table")
+      .required();
+  sub.flag("--json", options->json, "As one JSON object");
+  sub.runs([&command, options] { return inspect(command, *options); });
 }
 
 }  // namespace tapeformer::tools

@@ -82,8 +82,7 @@ std::string inspect_hdf5(const std::filesystem::path& name, bool json) {
   Json root = {{"path", "/"}, {"type", "group"}, {"attributes", attributes_of(file, "/")}}, entries = Json::array({root});
   walk(file, "/", 1, entries);
   if (json)
-    return Json{{"file", name.string()}, {"kind", "hdf5"}, {"entries", entries}}.dump(-1, ' ', true, Json::error_handler_t::replace) +
-           "\n";
+    return Json{{"file", name.string()}, {"kind", "hdf5"}, {"entries", entries}}.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   std::string text = fmt::format("{}: HDF5 file\n", printable(name.string()));
   for (const Json& entry : entries) text += text_of(entry);
   return text;

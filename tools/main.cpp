@@ -14,23 +14,24 @@
 #include "framework/core/suggest.h"
 #include "tools/command.h"
 #include "tools/standard_output.h"
+#include "tools/verb.h"
 #include "tools/versions.h"
 
 namespace tapeformer::tools {
 namespace {
 
-void add_all(CLI::App& app, Command& command) {
-  add_train(app, command);
-  add_eval(app, command);
-  add_predict(app, command);
-  add_config(app, command);
-  add_data(app, command);
-  add_inspect(app, command);
-  add_model(app, command);
-  add_attn(app, command);
-  add_bench(app, command);
-  add_compare(app, command);
-  add_env(app, command);
+void add_all(const Verb& program, Command& command) {
+  add_train(program, command);
+  add_eval(program, command);
+  add_predict(program, command);
+  add_config(program, command);
+  add_data(program, command);
+  add_inspect(program, command);
+  add_model(program, command);
+  add_attn(program, command);
+  add_bench(program, command);
+  add_compare(program, command);
+  add_env(program);
 }
 
 void add_global_options(CLI::App& app, Command& command) {
@@ -100,7 +101,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   add_global_options(app, command);
-  add_all(app, command);
+  add_all(Verb(app, command), command);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer model summary`: parameters, arithmetic and memory of a config's model at a batch and length, before any data is there.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -123,23 +122,21 @@ ExitCode summary(Command& command, const Options& options) {
 
 }  // namespace
 
-void add_model(CLI::App& app, Command& command) {
+void add_model(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("model", "What a config's model costs");
-  sub->require_subcommand(1);
-  CLI::App* verb = sub->add_subcommand("summary", "Parameters, arithmetic and memory of a training step, without reading data");
-  const auto size = CLI::Range(int64_t{1}, int64_t{1} << 30);
-  verb->add_option("CONFIG", options->words, "A config file, then overrides key.path=value")->required();
-  verb->add_option("--batch", options->batch, "Sequences of a step; train.batch_size unless given")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")
-      ->check(size);
-  verb->add_option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--features", options->features,
-                   "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")
-      ->check(CLI::Range(1, 1 << 20));
-  verb->add_flag("--json", options->json, "As one JSON object");
-  verb->callback([&command, options] { command.action = [&command, options] { return summary(command, *options); }; });
+  const Verb sub = program.verb("model", "What a config's model costs");
+  sub.needs_verb();
+  const Verb verb = sub.verb("summary", "Parameters, arithmetic and memory of a training step, without reading data");
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("--batch", options->batch, "Sequences of a step; train.batch_size unless given").range(1, 1 << 24);
+  verb.option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128").range(1, 1 << 24);
+  verb.option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")
+      .range(1, 1 << 30);
+  verb.option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10").range(1, 1 << 24);
+  verb.option("--features", options->features, "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")
+      .range(1, 1 << 20);
+  verb.flag("--json", options->json, "As one JSON object");
+  verb.runs([&command, options] { return summary(command, *options); });
 }
 
 }  // namespace tapeformer::tools

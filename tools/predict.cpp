@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer predict`: labels, numbers or tags for new samples, a line each, in the order of the input.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "framework/data/batch.h"
@@ -94,23 +93,22 @@ ExitCode predict(Command& command, Options& options) {
 
 }  // namespace
 
-void add_predict(CLI::App& app, Command& command) {
+void add_predict(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("predict", "Predict new samples with a run or checkpoint; results on standard output");
-  sub->add_option("RUN", options->model, "A run (its best checkpoint, or the last) or a checkpoint file")->required();
-  sub->add_option("FILE", options->input.file, "What to predict, or - for standard input (the default): one sample a line");
-  sub->add_option("--input", options->input_kind, "text, csv, tsv, jsonl; by the file's ending unless given, text from standard input")
-      ->check(CLI::IsMember({"text", "csv", "tsv", "jsonl"}));
-  sub->add_option("--format", options->output.format, "Of the results: csv, tsv, jsonl")->check(CLI::IsMember({"csv", "tsv", "jsonl"}));
-  sub->add_option("--weights", options->weights, "ema or raw; the averaged ones where there are any unless given")
-      ->check(CLI::IsMember({"ema", "raw"}));
-  sub->add_option("--encoding", options->input.encoding, "Of the input: utf-8 or latin-1; a table's as in the config unless given")
-      ->check(CLI::IsMember({"utf-8", "latin-1"}));
-  sub->add_option("--batch-size", options->batch_size, "Samples computed together")->check(CLI::Range(1, 1 << 20));
-  sub->add_option("--topk", options->output.topk, "Classification: the K most probable classes too")->check(CLI::Range(1, 1 << 20));
-  sub->add_flag("--proba", options->output.proba, "Classification: the probability of every class too");
-  sub->add_option("--id", options->input.id, "The column that names a sample; the row number unless given here or in the config");
-  sub->callback([&command, options] { command.action = [&command, options] { return predict(command, *options); }; });
+  const Verb sub = program.verb("predict", "Predict new samples with a run or checkpoint; results on standard output");
+  sub.option("RUN", options->model, "A run (its best checkpoint, or the last) or a checkpoint file").required();
+  sub.option("FILE", options->input.file, "What to predict, or - for standard input (the default): one sample a line");
+  sub.option("--input", options->input_kind, "text, csv, tsv, jsonl; by the file's ending unless given, text from standard input")
+      .one_of({"text", "csv", "tsv", "jsonl"});
+  sub.option("--format", options->output.format, "Of the results: csv, tsv, jsonl").one_of({"csv", "tsv", "jsonl"});
+  sub.option("--weights", options->weights, "ema or raw; the averaged ones where there are any unless given").one_of({"ema", "raw"});
+  sub.option("--encoding", options->input.encoding, "Of the input: utf-8 or latin-1; a table's as in the config unless given")
+      .one_of({"utf-8", "latin-1"});
+  sub.option("--batch-size", options->batch_size, "Samples computed together").range(1, 1 << 20);
+  sub.option("--topk", options->output.topk, "Classification: the K most probable classes too").range(1, 1 << 20);
+  sub.flag("--proba", options->output.proba, "Classification: the probability of every class too");
+  sub.option("--id", options->input.id, "The column that names a sample; the row number unless given here or in the config");
+  sub.runs([&command, options] { return predict(command, *options); });
 }
 
 }  // namespace tapeformer::tools

@@ -2,7 +2,6 @@
 // `tapeformer train`: a new run from a config, or an old one further.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -175,7 +174,8 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   refuse_small_disk(trainer.disk_need(), run.path());
   const RunLogFile log_file(command.log, run);
   if (!run.locked())
-    command.log.warn("{}: the file system has no locks: see to it that no other run writes to this directory", printable(run.path().string()));
+    command.log.warn("{}: the file system has no locks: see to it that no other run writes to this directory",
+                     printable(run.path().string()));
   for (const std::string& line : dataset->report()) say(command.log, line);
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer, config_digest(document));
@@ -245,23 +245,21 @@ ExitCode resume(Command& command, Options& options) {
 
 }  // namespace
 
-void add_train(CLI::App& app, Command& command) {
+void add_train(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand("train", "Train a model from a config, or go on with a run");
-  sub->add_option("CONFIG", options->words, "A config file, then overrides key.path=value; with --resume the overrides alone");
-  sub->add_option("-o,--output", options->output, "Directory of the new run");
-  sub->add_option("--resume", options->resume, "Go on with the run in this directory; its config is in it");
-  sub->add_option("--from", options->from, "With --resume: last, best or a checkpoint file")->needs("--resume");
-  sub->add_option("--init-from", options->init_from, "Start from the parameters of this run or checkpoint");
-  sub->add_option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'")
-      ->needs("--init-from");
-  sub->add_option("--max-time", options->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 2h");
-  sub->add_flag("--overwrite", options->overwrite, "Move an existing run aside to RUN.old-<time>");
-  sub->callback([&command, options] {
-    command.action = [&command, options] {
-      options->deadline = deadline_of(options->max_time);  // the clock starts here, so that loading the data counts
-      return options->resume.empty() ? start(command, *options) : resume(command, *options);
-    };
+  const Verb sub = program.verb("train", "Train a model from a config, or go on with a run");
+  sub.option("CONFIG", options->words, "A config file, then overrides key.path=value; with --resume the overrides alone");
+  sub.option("-o,--output", options->output, "Directory of the new run");
+  sub.option("--resume", options->resume, "Go on with the run in this directory; its config is in it");
+  sub.option("--from", options->from, "With --resume: last, best or a checkpoint file").needs("--resume");
+  sub.option("--init-from", options->init_from, "Start from the parameters of this run or checkpoint");
+  sub.option("--init-only", options->init_only, "With --init-from: take only names that match this pattern, such as 'encoder.*'")
+      .needs("--init-from");
+  sub.option("--max-time", options->max_time, "Save and leave with exit 75 after this time: 90s, 30m, 2h");
+  sub.flag("--overwrite", options->overwrite, "Move an existing run aside to RUN.old-<time>");
+  sub.runs([&command, options] {
+    options->deadline = deadline_of(options->max_time);  // the clock starts here, so that loading the data counts
+    return options->resume.empty() ? start(command, *options) : resume(command, *options);
   });
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/versions.h"
 
-#include <CLI/Version.hpp>
+#include <fmt/format.h>
 #include <hdf5.h>
 #include <hwy/highway.h>
-#include <nlohmann/json.hpp>
 #include <oneapi/dnnl/dnnl.h>
 #include <png.h>
 #include <utf8proc.h>
 #include <xxhash.h>
-#include <fmt/format.h>
+#include <CLI/Version.hpp>
+#include <nlohmann/json.hpp>
 
 #include "framework/core/version.h"
 
