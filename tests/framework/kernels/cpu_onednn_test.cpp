@@ -2,6 +2,7 @@
 // Products by oneDNN: against double loops, a row's bytes in every place of a block, any number of threads, and no threads but ours.
 #include "framework/kernels/cpu/onednn.h"
 
+#include <cmath>
 #include <fstream>
 
 #include "framework/kernels/linear.h"
@@ -22,6 +23,9 @@ int threads_of_process() {
 }
 
 std::vector<float> scratch_for(const cpu::OnednnProduct& product) { return std::vector<float>(product.scratch() + 16); }
+
+// What K roundings to float of random sign come to, beside the largest sum. Seen at K = 3072: 1.7e-6 with AVX2, below 1e-6 with AVX-512.
+double rounding(int64_t K) { return std::sqrt(static_cast<double>(K)) * 0x1p-24; }
 
 void copy_row(Matrix& to, int64_t at, Matrix& from) { std::copy_n(from.view().row(0), from.columns(), to.view().row(at)); }
 
@@ -105,6 +109,6 @@ TEST_CASE("layers that oneDNN computes give the same bytes for any number of thr
             double v = bias.at(0, n);
             for (int64_t k = 0; k < s.K; ++k) v += x.at(rows - 5 + r, k) * w.at(n, k);
             return v;
-          }) < 1e-6);
+          }) < rounding(s.K));
   }
 }
