@@ -15,7 +15,7 @@
 namespace tapeformer::tools {
 namespace {
 
-struct Options : BenchSizes {
+struct StepOptions : BenchSizes {
   bool trace = false;
 };
 
@@ -24,7 +24,7 @@ struct Measured : Timing {
   double loss = 0, norm = 0;
 };
 
-Measured measure(train::Updater& updater, const Options& o, Profile* profile) {
+Measured measure(train::Updater& updater, const StepOptions& o, Profile* profile) {
   Measured m;
   std::vector<int64_t> samples(static_cast<size_t>(o.batch));
   const MemoryWatch memory;
@@ -50,7 +50,7 @@ Measured measure(train::Updater& updater, const Options& o, Profile* profile) {
   return m;
 }
 
-ExitCode step(Command& command, Options o) {
+ExitCode step(Command& command, StepOptions o) {
   const Experiment e = read_bench_experiment(command, o);
   const RandomTokens dataset(o);
   const auto threads = make_threads(e.train);
@@ -78,7 +78,7 @@ void add_bench(const Verb& program, Command& command) {
   const Verb bench = program.verb("bench", "Measure speed and memory");
   bench.needs_verb();
   add_bench_attention(bench, command);
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<StepOptions>();
   const Verb sub = bench.verb("step", "Full training steps on random tokens");
   add_bench_sizes(sub, *o);
   sub.flag("--trace", o->trace, "With --json: loss and gradient norm of every step");

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int64_t longest = 1 << 20;  // rows, and what else a size may be
 
-struct Options {
+struct AttentionOptions {
   std::vector<std::string> overrides, variants{"all"};
   std::vector<int64_t> lengths{1024, 4096, 16384, 65536};
   int64_t dim = 64, heads = 2, batch = 1;
@@ -50,7 +50,7 @@ struct Settings {
 };
 
 // What a variant is made of and where it runs, as a config would have it that says nothing of data.
-Settings settings_of(const Options& o, const std::string& variant, Log& log) {
+Settings settings_of(const AttentionOptions& o, const std::string& variant, Log& log) {
   std::vector<std::string> overrides{fmt::format("model.dim={}", o.dim), "model.layers=1", "model.dropout=0",
                                      fmt::format("model.attention.heads={}", o.heads)};
   overrides.insert(overrides.end(), o.overrides.begin(), o.overrides.end());
@@ -89,7 +89,7 @@ std::pair<double, double> pass(models::Attention& attention, const Execution& on
 }
 
 // Medians of as many passes as a second holds, five at most, after one that warms up; the memory is that of one pass.
-void measure(Cell& cell, models::Attention& attention, const Execution& on, const Options& o, int64_t length) {
+void measure(Cell& cell, models::Attention& attention, const Execution& on, const AttentionOptions& o, int64_t length) {
   const Packing packing(std::vector<int32_t>(static_cast<size_t>(o.batch), static_cast<int32_t>(length)),
                         std::vector<uint32_t>(static_cast<size_t>(o.batch)));
   const Tensor rows = random_rows(packing.rows(), o.dim);
@@ -110,13 +110,13 @@ void measure(Cell& cell, models::Attention& attention, const Execution& on, cons
 }
 
 // Forward and backward: the projections, a product of [T,C] with a [C,C] each, and what the variant says of itself.
-double flops_of(models::Attention& attention, const Options& o, int64_t length) {
+double flops_of(models::Attention& attention, const AttentionOptions& o, int64_t length) {
   const models::AttentionCost own = attention.cost(std::vector<int32_t>(static_cast<size_t>(o.batch), static_cast<int32_t>(length)));
   return own.forward_flops + own.backward_flops + 6.0 * attention.projections() * static_cast<double>(o.batch * length * o.dim * o.dim);
 }
 
 // All lengths of one variant, the shortest first: a longer one is left out when the arithmetic says that it would take too long.
-std::vector<Cell> measure_variant(const Options& o, const std::string& variant, const Execution& on, Log& log) {
+std::vector<Cell> measure_variant(const AttentionOptions& o, const std::string& variant, const Execution& on, Log& log) {
   std::vector<Cell> cells;
   const Cell* last = nullptr;
   cells.reserve(o.lengths.size());
@@ -160,7 +160,7 @@ std::string text_of(const std::vector<Cell>& cells, double peak) {
   return aligned(rows, notes);
 }
 
-std::string csv_of(const std::vector<Cell>& cells, const Options& o, double peak) {
+std::string csv_of(const std::vector<Cell>& cells, const AttentionOptions& o, double peak) {
   std::string out = "attention,length,batch,dim,heads,forward_ms,backward_ms,peak_bytes,flops,flops_per_s,share_of_peak,note\n";
   for (const Cell& c : cells) {
     out += fmt::format("{},{},{},{},{},", c.variant, c.length, o.batch, o.dim, o.heads);
@@ -173,7 +173,7 @@ std::string csv_of(const std::vector<Cell>& cells, const Options& o, double peak
   return out;
 }
 
-std::string json_of(const std::vector<Cell>& cells, const Options& o, double peak, int threads) {
+std::string json_of(const std::vector<Cell>& cells, const AttentionOptions& o, double peak, int threads) {
   nlohmann::ordered_json j{{"batch", o.batch}, {"dim", o.dim}, {"heads", o.heads}, {"threads", threads}, {"peak_flops_per_s", peak}};
   j["cells"] = nlohmann::ordered_json::array();
   for (const Cell& c : cells) {
@@ -190,7 +190,7 @@ std::string json_of(const std::vector<Cell>& cells, const Options& o, double pea
   return j.dump(2) + "\n";
 }
 
-std::string picture_of(const std::vector<Cell>& cells, const Options& o) {
+std::string picture_of(const std::vector<Cell>& cells, const AttentionOptions& o) {
   Plot plot{fmt::format("One attention layer, forward and backward: {} wide, {} heads, batch {}", o.dim, o.heads, o.batch),
             "rows of a sequence",
             "milliseconds",
@@ -202,7 +202,7 @@ std::string picture_of(const std::vector<Cell>& cells, const Options& o) {
   return log_log_svg(plot);
 }
 
-ExitCode run(Command& command, Options o) {
+ExitCode run(Command& command, AttentionOptions o) {
   const std::vector<std::string> names = attention_names("--attention", o.variants);
   std::sort(o.lengths.begin(), o.lengths.end());
   o.lengths.erase(std::unique(o.lengths.begin(), o.lengths.end()), o.lengths.end());
@@ -234,7 +234,7 @@ std::string in_full(const std::string& word) {
 }  // namespace
 
 void add_bench_attention(const Verb& bench, Command& command) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<AttentionOptions>();
   const Verb sub = bench.verb("attention", "One attention layer alone, of each variant at each length");
   sub.option("OVERRIDES", o->overrides, "Of the variants' settings: model.attention.local.left=64");
   sub.option("--attention,--variants", o->variants, "all, or a list: full,local,linear").list();

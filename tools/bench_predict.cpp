@@ -15,7 +15,7 @@
 namespace tapeformer::tools {
 namespace {
 
-struct Options : BenchSizes {
+struct PredictOptions : BenchSizes {
   std::string write_outputs;  // for a comparison with another program: the probabilities of every step
 };
 
@@ -58,7 +58,7 @@ class Predictor {
   Context context_;
 };
 
-Timing measure(Predictor& predictor, const RandomTokens& dataset, const Options& o, Profile* profile) {
+Timing measure(Predictor& predictor, const RandomTokens& dataset, const PredictOptions& o, Profile* profile) {
   Timing m;
   std::ofstream outputs;
   if (!o.write_outputs.empty()) outputs.open(o.write_outputs, std::ios::binary);
@@ -85,7 +85,7 @@ Timing measure(Predictor& predictor, const RandomTokens& dataset, const Options&
   return m;
 }
 
-ExitCode bench(Command& command, Options o) {
+ExitCode bench(Command& command, PredictOptions o) {
   const Experiment e = read_bench_experiment(command, o);
   const RandomTokens dataset(o);
   const auto threads = make_threads(e.train);
@@ -115,7 +115,7 @@ ExitCode bench(Command& command, Options o) {
 }  // namespace
 
 void add_bench_predict(const Verb& program, Command& command) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PredictOptions>();
   const Verb sub = program.verb("predict", "Inference on random tokens, from tokens to probabilities, BatchNorm folded");
   add_bench_sizes(sub, *o);
   sub.option("--write-outputs", o->write_outputs, "Write the probabilities of every step to this file as float32");
