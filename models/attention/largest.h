@@ -37,14 +37,19 @@ std::vector<int32_t> largest(const T* scores, int32_t n, int32_t count) {
   uint16_t last = 0;
   int32_t before = 0;
   while (last + 1 < 1 << 12 && before + in_class[last] < count) before += in_class[last++];
-  std::vector<Row> ties;
-  std::vector<int32_t> rows;
+  // Written wherever they may belong and counted where they do: a branch that scores decide would be guessed wrong again and again.
+  std::vector<int32_t> rows(static_cast<size_t>(n)), tied(static_cast<size_t>(n));
+  size_t taken = 0, equal = 0;
   for (int32_t i = 0; i < n; ++i) {
     const uint16_t c = classes[static_cast<size_t>(i)];
-    if (c > last) continue;
-    if (c == last) ties.emplace_back(scores[i], i);
-    else rows.push_back(i);
+    rows[taken] = tied[equal] = i;
+    taken += c < last;
+    equal += c == last;
   }
+  rows.resize(taken);
+  std::vector<Row> ties;
+  ties.reserve(equal);
+  for (size_t t = 0; t < equal; ++t) ties.emplace_back(scores[tied[t]], tied[t]);
   const auto left = std::min(static_cast<size_t>(count - before), ties.size());
   std::nth_element(ties.begin(), ties.begin() + static_cast<int64_t>(left), ties.end());
   for (size_t t = 0; t < left; ++t) rows.push_back(ties[t].row);

@@ -53,7 +53,10 @@ void CentroidSums<float>::cpu(const Execution& on, const ClassedPoints<float>& p
         if (first == 0) members[centroid] += 1;
         const float* x = points.x.row(r) + g * d + first;
         double* sum = sums + centroid * d + first;
-        for (int64_t c = 0; c < n; ++c) sum[c] += static_cast<double>(x[c]);
+        if (n == slice)  // a count that the compiler knows, so that it takes vectors
+          for (int64_t c = 0; c < slice; ++c) sum[c] += static_cast<double>(x[c]);
+        else
+          for (int64_t c = 0; c < n; ++c) sum[c] += static_cast<double>(x[c]);
       }
   });
 }

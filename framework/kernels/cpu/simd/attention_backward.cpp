@@ -131,8 +131,8 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
       const Pair t = make_pair(u, q0, k0, bounds);
       const BackwardTiles b{qp + at, dop + at, kt, vt, kp, lse2 + row_at, delta + row_at, p, ds, part + at};
-      for (int r0 = 0; r0 < rows; r0 += kKept) {
-        const int some = smaller(kKept, rows - r0);
+      for (int r0 = 0; r0 < bounds.rows; r0 += kKept) {
+        const int some = smaller(kKept, bounds.rows - r0);
         for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR { backward_strip<DH, R>(h, t, r0 + r, b); });
         add_product(round_up(keys, kStripStep), h.columns, some, p, kTile, b.d_o + r0 * h.width, h.width, dvp, h.width);
         add_product(round_up(keys, kStripStep), h.columns, some, ds, kTile, b.q + r0 * h.width, h.width, dkp, h.width);

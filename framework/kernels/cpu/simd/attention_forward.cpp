@@ -166,7 +166,8 @@ void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
       const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0), at = (j - u.met_first) * tile;
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
       const Pair t = make_pair(u, q0, k0, bounds);
-      for_strips(rows_up, [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
+      for_strips(round_up(bounds.rows, kStripStep),
+                 [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
     }
     const float kept = u.dropout.threshold ? u.dropout.scale : 1.f;
     if (!u.add && !u.query_rows) {

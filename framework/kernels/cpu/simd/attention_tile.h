@@ -189,9 +189,11 @@ struct Head {
       : dim(DH ? DH : head_dim), columns(round_up(DH ? DH : head_dim, kLanes)), width(attention_width(DH ? DH : head_dim)) {}
 };
 
-// The keys that each row of a tile may use, a bit for each column; `partial` where some column up to the rounded count is not allowed.
+// The keys that each row of a tile may use, a bit for each column; `partial` where some column up to the rounded count is not allowed. Rows
+// from `rows` on have no key here.
 struct Bounds {
   bool partial;
+  int rows;
   uint64_t keys[kTile];
 };
 
@@ -201,6 +203,7 @@ HWY_INLINE uint64_t ones(int count) { return count >= 64 ? ~uint64_t{0} : (uint6
 HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, const TileEntry& entry, int q0, int rows, int rows_up, int k0,
                                                      int keys, Bounds& b) {
   b.partial = entry.predicate != Predicate::all || keys % kLanes != 0;
+  b.rows = rows;
   if (!b.partial) return;
   const uint64_t real = ones(keys);
   for (int r = 0; r < rows_up; ++r) b.keys[r] = real;
@@ -211,6 +214,7 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, con
     }
   if (entry.predicate == Predicate::mask)
     for (int r = 0; r < rows; ++r) b.keys[r] &= u.masks[entry.mask].keys[r];
+  while (b.rows > 0 && b.keys[b.rows - 1] == 0) --b.rows;
 }
 
 template <int R, int C>
