@@ -140,8 +140,10 @@ ExitCode evaluate(Command& command, const Options& o) {
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
   const auto directory = directory_of(t, o.split);
+  std::optional<io::DirectoryUse> use;
   std::optional<PredictionFile> predictions;
   if (directory) {
+    use.emplace(*directory);
     predictions.emplace(*directory / "predictions.jsonl", dataset->description());
     s.each_batch = [&](std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
       predictions->add(samples, batch, outputs);

@@ -2,6 +2,7 @@
 #include "framework/io/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -119,6 +120,13 @@ void remove_temporaries(const std::filesystem::path& directory) {
     if (is_temporary(entry.path().filename().string()) && std::filesystem::is_regular_file(entry.symlink_status(ignored)))
       found.push_back(entry.path());
   for (const auto& file : found) std::filesystem::remove(file, ignored);
+}
+
+DirectoryUse::DirectoryUse(const std::filesystem::path& directory, const FileSystem& system)
+    : directory_(system, directory, O_RDONLY | O_DIRECTORY, 0, code) {
+  if (::flock(directory_.descriptor(), LOCK_EX | LOCK_NB) == 0) remove_temporaries(directory);
+  // Between the two locks another may hold it alone and clear up: nothing of ours is there yet. It lets go at once.
+  ::flock(directory_.descriptor(), LOCK_SH);
 }
 
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system) {

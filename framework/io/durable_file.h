@@ -36,6 +36,16 @@ class ReplacementFile {
 // process that still writes look the same.
 void remove_temporaries(const std::filesystem::path& directory);
 
+// Says that this process replaces files in `directory`, as long as the object lives. Whoever finds nobody else there first removes what
+// killed processes left. By flock on the directory: on a file system without it nothing is removed.
+class DirectoryUse {
+ public:
+  explicit DirectoryUse(const std::filesystem::path& directory, const FileSystem& system = file_system());
+
+ private:
+  OpenFile directory_;
+};
+
 // Writes the parts one behind the other.
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system = file_system());
 

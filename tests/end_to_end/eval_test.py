@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import subprocess
+import time
 
 import numpy
 
@@ -115,7 +116,37 @@ def refused(work):
             subprocess.run(["umount", mount], check=False)
 
 
+def killed(work):
+    # What a killed eval left goes with the next one; what a living one writes stays.
+    head, *rows = work.read("test.tsv").splitlines(keepends=True)
+    work.write("long.tsv", head + "".join(rows) * 4000)
+    folder = work.file("run", "eval", "test")
+
+    def temporaries():
+        return {f for f in os.listdir(folder) if ".tmp-" in f}
+
+    def writing():
+        process, before = work.start("eval", "run", "data.test.path=long.tsv"), temporaries()
+        while not temporaries() - before and process.poll() is None:
+            time.sleep(0.001)
+        check(process.poll() is None, "an eval of many samples ended before it was seen to write")
+        return process
+
+    first = writing()
+    first.kill()
+    first.wait()
+    left = temporaries()
+    check(len(left) == 1, f"killed while it wrote, {left} is left")
+    second = writing()
+    mine = temporaries()
+    check(len(mine) == 1 and mine != left, f"{left} should be gone, there is {mine}")
+    check(work.call("eval", "run").returncode == 0 and second.poll() is None and temporaries() == mine, "an eval beside another took its file")
+    second.communicate(timeout=120)
+    check(second.returncode == 0 and not temporaries(), f"exit {second.returncode}, {temporaries()}")
+    check(len(work.read("run", "eval", "test", "predictions.jsonl").splitlines()) == 4000 * len(rows), "predictions of the second")
+
+
 with Workplace() as work:
-    for part in (classes, tags, numbers, refused):
+    for part in (classes, tags, numbers, refused, killed):
         part(work)
-finish(95)
+finish(101)
