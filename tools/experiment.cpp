@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "framework/config/fault.h"
 #include "framework/nn/init.h"
 #include "framework/train/run_directory.h"
 #include "models/registry.h"
@@ -71,15 +72,27 @@ std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {
   return run_or_file;
 }
 
+StoredConfig stored_config(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                           Log& log) {
+  const std::string path = "/config/resolved_yaml", &text = train::text_of(checkpoint, file.string(), path);
+  try {
+    StoredConfig out{config::Document::from_text(text, file.string() + ":" + path, overrides), {}};
+    out.experiment = read_experiment(out.document, log);
+    return out;
+  } catch (const config::ReportError& e) {
+    if (overrides.empty())
+      fail(ExitCode::checkpoint, "{}: its config is none that this version reads:\n{}", printable(file.string()), e.what());
+    Log silent(LogLevel::off);
+    stored_config(checkpoint, file, {}, silent);
+    throw;  // without the overrides it can be read
+  }
+}
+
 Trained load_trained(const std::string& run_or_file, const std::string& weights, const std::vector<std::string>& overrides, Log& log) {
   Trained t;
   t.file = checkpoint_of(run_or_file, log);
   t.checkpoint = io::read_checkpoint(t.file);
-  const auto config = t.checkpoint.texts.find("/config/resolved_yaml");
-  if (config == t.checkpoint.texts.end())
-    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", printable(t.file.string()));
-  config::Document document = config::Document::from_text(config->second, t.file.string() + ":/config/resolved_yaml", overrides);
-  t.experiment = read_experiment(document, log);
+  t.experiment = stored_config(t.checkpoint, t.file, overrides, log).experiment;
   t.description = train::description_of(t.checkpoint, t.file.string());
   t.threads = make_threads(t.experiment.train);
   t.on = {t.experiment.train.device, t.threads.get()};

@@ -114,15 +114,10 @@ void RunStatus::write(const std::string& status, ExitCode code, const std::strin
 
 Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            Log& log) {
-  const auto config = checkpoint.texts.find("/config/resolved_yaml");
-  if (config == checkpoint.texts.end())
-    fail(ExitCode::checkpoint, "{}: holds no config; the file was written by something else", printable(file.string()));
-  const std::string name = file.string() + ":/config/resolved_yaml";
-  config::Document before = config::Document::from_text(config->second, name, {});
   Log silent(LogLevel::off);
-  Resumption out{config::Document::from_text(config->second, name, overrides), read_experiment(before, silent), {}, {}};
-  out.experiment = read_experiment(out.document, log);
-  const auto was = before.values(), is = out.document.values();
+  StoredConfig before = stored_config(checkpoint, file, {}, silent), now = stored_config(checkpoint, file, overrides, log);
+  const auto was = before.document.values(), is = now.document.values();
+  Resumption out{std::move(now.document), std::move(before.experiment), std::move(now.experiment), {}};
   std::map<std::string, std::string> both = is;  // a list of groups may have become shorter
   both.insert(was.begin(), was.end());
   const auto value_in = [](const std::map<std::string, std::string>& values, const std::string& key) {

@@ -129,7 +129,7 @@ void begin_files(Command& command, const Options& options, const config::Documen
 
 // One a line: those of the sittings before, then those of this one.
 std::string all_overrides(const Continued* continued, const std::vector<std::string>& now) {
-  std::string text = continued ? continued->checkpoint.texts.at("/config/overrides") : "";
+  std::string text = continued ? train::text_of(continued->checkpoint, continued->file, "/config/overrides") : "";
   for (const std::string& line : now) text += (text.empty() ? "" : "\n") + line;
   return text;
 }
@@ -152,19 +152,20 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   const auto model = make_model(experiment, dataset->description());
   train::ProgressWriter progress({.style = style_of(command.progress), .every = experiment.train.log_every});
   const std::vector<std::string> overrides(options.words.begin() + (continued ? 0 : 1), options.words.end());
-  train::Trainer trainer({.settings = experiment.train,
-                          .model = *model,
-                          .dataset = *dataset,
-                          .run = run,
-                          .on = {experiment.train.device, threads.get()},
-                          .log = command.log,
-                          .progress = progress,
-                          .signals = signals,
-                          .resolved_config = document.resolved(),
-                          .user_config = continued ? continued->checkpoint.texts.at("/config/user_yaml") : document.user_text(),
-                          .overrides = all_overrides(continued, overrides),
-                          .config_sha256 = config_digest(document),
-                          .deadline = options.deadline});
+  train::Trainer trainer(
+      {.settings = experiment.train,
+       .model = *model,
+       .dataset = *dataset,
+       .run = run,
+       .on = {experiment.train.device, threads.get()},
+       .log = command.log,
+       .progress = progress,
+       .signals = signals,
+       .resolved_config = document.resolved(),
+       .user_config = continued ? train::text_of(continued->checkpoint, continued->file, "/config/user_yaml") : document.user_text(),
+       .overrides = all_overrides(continued, overrides),
+       .config_sha256 = config_digest(document),
+       .deadline = options.deadline});
   if (continued) trainer.restore(continued->checkpoint, continued->file);
   if (!options.init_from.empty()) take_parameters(command.log, options, dataset->description(), trainer);
   if (trainer.complete()) {

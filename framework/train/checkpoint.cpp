@@ -127,8 +127,12 @@ RunState::Sums get_sums(const io::Checkpoint& c, const std::string& file, const 
   const auto number = [&](const char* key) { return attribute<double>(c, file, "/control", (prefix + key).c_str()); };
   const auto whole = [&](const char* key) { return attribute<int64_t>(c, file, "/control", (prefix + key).c_str()); };
   const auto& control = c.attributes.at("/control");  // attribute() has found it
-  RunState::Sums sums{.loss = number("_loss"),       .count = number("_count"),     .correct = number("_correct"),
-                      .targets = number("_targets"), .samples = whole("_samples"), .tokens = whole("_tokens")};
+  RunState::Sums sums{.loss = number("_loss"),
+                      .count = number("_count"),
+                      .correct = number("_correct"),
+                      .targets = number("_targets"),
+                      .samples = whole("_samples"),
+                      .tokens = whole("_tokens")};
   if (control.contains(prefix + "_auxiliary")) sums.auxiliary = number("_auxiliary");
   return sums;
 }
@@ -275,11 +279,14 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
   return counts;
 }
 
+const std::string& text_of(const io::Checkpoint& c, const std::string& file, const std::string& name) {
+  const auto text = c.texts.find(name);
+  if (text == c.texts.end()) fail(ExitCode::checkpoint, "{}: {} is missing; the file was written by something else", printable(file), name);
+  return text->second;
+}
+
 data::Description description_of(const io::Checkpoint& c, const std::string& file) {
-  const auto text = c.texts.find("/description_json");
-  if (text == c.texts.end())
-    fail(ExitCode::checkpoint, "{}: /description_json is missing; the file was written by something else", printable(file));
-  return data::description_from_json(text->second);
+  return data::description_from_json(text_of(c, file, "/description_json"));
 }
 
 int64_t step_of(const io::Checkpoint& c) { return attribute<int64_t>(c, "checkpoint", "/", "step"); }

@@ -42,6 +42,8 @@ struct TakeCounts {
 // (with *) takes the names that match it and refuses a match of another shape.
 TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::ModelState&, const std::string& pattern);
 
+// A text of the file by its path there; Error(checkpoint) where it is missing.
+const std::string& text_of(const io::Checkpoint&, const std::string& file, const std::string& name);
 data::Description description_of(const io::Checkpoint&, const std::string& file);
 int64_t step_of(const io::Checkpoint&);
 RunState state_of(const io::Checkpoint&, const std::string& file);

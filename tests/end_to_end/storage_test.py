@@ -122,6 +122,11 @@ def edited(work):
         del h5["model/head.output.bias"]
         h5.create_dataset("model/head.output.bias", (1 << 45,), "f4", chunks=(1024,))
 
+    def unknown_key(h5):
+        text = h5["config/resolved_yaml"][()]
+        del h5["config/resolved_yaml"]
+        h5["config/resolved_yaml"] = text + b"\nnovel: {key: 1}\n"
+
     changes = {"transposed": (transpose, "in the file"), "prefixed": (prefixed, "missing in the file"), "renamed": (same_shape, "missing in the file"),
                "weight": (weight, "/model/head.output.bias"), "moment": (moment, "/optimizer/exp_avg/head.output.bias"),
                "link": (link, "head.output.bias"), "huge": (huge, "head.output.bias"), "no state": (lambda h5: h5.attrs.__delitem__("step"), "step"),
@@ -129,9 +134,11 @@ def edited(work):
                "extra": (lambda h5: h5.__setitem__("model/extra.weight", [1.0]), "only in the file: /model/extra.weight"),
                "bad description": (lambda h5: (h5.__delitem__("description_json"), h5.__setitem__("description_json", "{")), "description"),
                "bad config": (lambda h5: (h5.__delitem__("config/resolved_yaml"), h5.__setitem__("config/resolved_yaml", "model: [")), "config"),
-               "other vocabulary": (lambda h5: (h5.__delitem__("tokenizer_json"), h5.__setitem__("tokenizer_json", "{}")), None)}
-    # A config that is none is told as a config's fault. The vocabulary that is read is the one of the description.
-    codes = {"bad config": 2, "other vocabulary": 0}
+               "other vocabulary": (lambda h5: (h5.__delitem__("tokenizer_json"), h5.__setitem__("tokenizer_json", "{}")), None),
+               "no overrides": (lambda h5: h5.__delitem__("config/overrides"), "/config/overrides"),
+               "unknown key": (unknown_key, "novel")}
+    # The vocabulary that is read is the one of the description; overrides are for going on alone.
+    codes = {"other vocabulary": 0, "no overrides, eval": 0, "no overrides, predict": 0}
     predicted = work.call("predict", work.file("good", "checkpoints", "step-00000008.h5"), "test.tsv").stdout
     check(len(predicted.splitlines()) == 17, predicted)
     for name, (change, says) in changes.items():
@@ -142,7 +149,7 @@ def edited(work):
             before = source.read()
         for words in (["train", "--resume", "edited"], ["eval", file], ["predict", file, "test.tsv"]):
             done = work.call(*words)
-            expected = codes.get(name, 4)
+            expected = codes.get(name, codes.get(f"{name}, {words[0]}", 4))
             check(done.returncode == expected, f"{name}, {words[0]}: exit {done.returncode}, expected {expected}\n{done.stderr}")
             check(expected == 0 or says in done.stderr, f"{name}, {words[0]}: '{says}' is not in\n{done.stderr}")
             if expected == 0 and words[0] == "predict":
