@@ -18,9 +18,9 @@ namespace {
 
 using data::Task;
 
-class Reader {
+class LongReader {
  public:
-  Reader(const DataSettings& settings, const Source& source, const std::vector<std::string>& features)
+  LongReader(const DataSettings& settings, const Source& source, const std::vector<std::string>& features)
       : settings_(settings), source_(source), table_(Table::open(source, settings.format_of(source))), groups_(*table_, source) {
     result_.path = source.path;
     find_columns(features);
@@ -162,7 +162,7 @@ class Reader {
 std::string LongTable::where(const LongRow& row) const { return fmt::format("{}:{}: row {}", printable(path), row.line, row.row); }
 
 LongTable read_long_table(const DataSettings& settings, const Source& source, const std::vector<std::string>& features) {
-  return Reader(settings, source, features).read();
+  return LongReader(settings, source, features).read();
 }
 
 }  // namespace tapeformer::datasets

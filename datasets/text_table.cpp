@@ -43,9 +43,9 @@ Columns columns_of(const Table& table, const Source& source, Task task) {
   return c;
 }
 
-class Reader {
+class TextReader {
  public:
-  Reader(const DataSettings& settings, const OpenOptions& options)
+  TextReader(const DataSettings& settings, const OpenOptions& options)
       : settings_(settings), options_(options), dataset_(std::make_unique<MemoryDataset>()) {}
 
   std::unique_ptr<data::Dataset> read() {
@@ -208,7 +208,7 @@ class Reader {
 bool is_text_table(const DataSettings& settings) { return settings.format_of(settings.train) != Format::hdf5 && !settings.numeric(); }
 
 std::unique_ptr<data::Dataset> open_text_table(const DataSettings& settings, const OpenOptions& options) {
-  return Reader(settings, options).read();
+  return TextReader(settings, options).read();
 }
 
 }  // namespace tapeformer::datasets

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "framework/config/scalar.h"
 #include "framework/core/log.h"
 #include "framework/core/utf8.h"
 
@@ -32,7 +33,6 @@ bool means_something(std::string_view text) {
   return std::find(words.begin(), words.end(), lower) != words.end();
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_char(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
 
 // Numbers, dates, times and 1_000 in any reader: digits, and letters only where a number may have them.

@@ -13,7 +13,6 @@
 namespace tapeformer::config {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 size_t digits_at(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && is_digit(text[end])) ++end;

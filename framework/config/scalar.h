@@ -23,6 +23,7 @@ Outcome read_number(std::string_view text, uint64_t& value);
 Outcome read_number(std::string_view text, double& value);
 Outcome read_count(std::string_view text, int64_t& value);
 
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // True for what a person would call a number, whether one of the readers takes it or not.
 bool looks_numeric(std::string_view text);
 

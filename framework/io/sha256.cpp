@@ -10,7 +10,7 @@
 namespace tapeformer::io {
 namespace {
 
-constexpr size_t block_bytes = 64;
+constexpr size_t message_block_bytes = 64;
 using Words = std::array<uint32_t, 64>;
 
 // The first 32 bits of the fractions of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2).
@@ -52,13 +52,13 @@ void compress(State& state, const char* block) {
 std::string sha256(std::string_view bytes) {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::string_view left = bytes;
-  for (; left.size() >= block_bytes; left.remove_prefix(block_bytes)) compress(state, left.data());
+  for (; left.size() >= message_block_bytes; left.remove_prefix(message_block_bytes)) compress(state, left.data());
   // The rest, a one bit, zeros, and the length in bits: one block more, or two.
   std::string tail = std::string(left) + '\x80';
-  tail.resize(tail.size() <= block_bytes - 8 ? block_bytes : 2 * block_bytes);
+  tail.resize(tail.size() <= message_block_bytes - 8 ? message_block_bytes : 2 * message_block_bytes);
   const uint64_t bits = uint64_t{bytes.size()} * 8;
   for (size_t b = 0; b < 8; ++b) tail[tail.size() - 1 - b] = static_cast<char>(bits >> (8 * b));
-  for (size_t at = 0; at < tail.size(); at += block_bytes) compress(state, tail.data() + at);
+  for (size_t at = 0; at < tail.size(); at += message_block_bytes) compress(state, tail.data() + at);
   std::string text;
   for (const uint32_t word : state) text += fmt::format("{:08x}", word);
   return text;

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* op = "feature_attention";
 
 // All that a call needs besides q, k, v and the matrix; kept by the closure.
-struct Structure {
+struct FeatureStructure {
   const Packing* packing;
   FeatureAttentionSettings settings;
   int input_dim, features, head_dim;
@@ -22,7 +22,7 @@ struct Structure {
   int rows() const { return matrix_rows(settings.map, features); }
 };
 
-Structure structure(const Context& ctx, const Projections& x, const Tensor& matrix, const Packing& packing,
+FeatureStructure structure(const Context& ctx, const Projections& x, const Tensor& matrix, const Packing& packing,
                     const FeatureAttentionSettings& s) {
   check_matrix(ctx, op, "q", x.q);
   check_tensor(op, "k", x.k, ctx.dtype, x.q.shape());
@@ -33,7 +33,7 @@ Structure structure(const Context& ctx, const Projections& x, const Tensor& matr
     require(s.heads >= 1 && columns >= s.heads && columns % s.heads == 0, "{}: {} columns do not divide into {} heads", op, columns,
             s.heads);
   }
-  Structure out{&packing, s, static_cast<int>(x.q.shape()[1] / s.heads), s.features, static_cast<int>(x.v.shape()[1] / s.heads), {}};
+  FeatureStructure out{&packing, s, static_cast<int>(x.q.shape()[1] / s.heads), s.features, static_cast<int>(x.v.shape()[1] / s.heads), {}};
   if (s.map == FeatureMap::given || s.map == FeatureMap::softmax) out.features = out.input_dim;
   if (s.map == FeatureMap::cosine) {
     out.features = 2 * out.input_dim;
@@ -53,7 +53,7 @@ Structure structure(const Context& ctx, const Projections& x, const Tensor& matr
   return out;
 }
 
-void add_shifts(const Context& ctx, Structure& s, const FeatureShifts* given) {
+void add_shifts(const Context& ctx, FeatureStructure& s, const FeatureShifts* given) {
   const Shape query{s.settings.heads, s.packing->rows()}, key{s.packing->sequences(), s.settings.heads, s.features};
   if (!given) {
     s.shifts = {Tensor(ctx.dtype, query), Tensor(ctx.dtype, key)};
@@ -65,7 +65,7 @@ void add_shifts(const Context& ctx, Structure& s, const FeatureShifts* given) {
 }
 
 template <class T>
-kernels::FeatureAttentionCall<T> call(const Structure& s, const Projections& x, const Tensor& matrix, bool shifts_given) {
+kernels::FeatureAttentionCall<T> call(const FeatureStructure& s, const Projections& x, const Tensor& matrix, bool shifts_given) {
   kernels::FeatureAttentionCall<T> out;
   out.packing = s.packing;
   out.heads = s.settings.heads;
@@ -89,7 +89,7 @@ kernels::FeatureAttentionCall<T> call(const Structure& s, const Projections& x, 
 
 Variable attend(Context& ctx, const Projections& x, const ProjectionNodes& nodes, const Variable& matrix, const Packing& packing,
                 const FeatureAttentionSettings& settings, const FeatureShifts* given) {
-  Structure s = structure(ctx, x, matrix.value, packing, settings);
+  FeatureStructure s = structure(ctx, x, matrix.value, packing, settings);
   add_shifts(ctx, s, given);
   const ProfileScope profile(ctx, op, [&] { return feature_attention_work(x.q, x.v, settings.heads, s.features, s.rows()); });
   Variable o{Tensor(ctx.dtype, x.v.shape())};
@@ -131,7 +131,7 @@ Variable feature_attention(Context& ctx, const Variable& qkv, const Variable& ma
 FeatureShifts feature_shifts(Context& ctx, const Tensor& qkv, const Tensor& matrix, const Packing& packing,
                              const FeatureAttentionSettings& settings) {
   const Projections x = split(ctx, op, qkv);
-  Structure s = structure(ctx, x, matrix, packing, settings);
+  FeatureStructure s = structure(ctx, x, matrix, packing, settings);
   add_shifts(ctx, s, nullptr);
   const Tensor o(ctx.dtype, x.v.shape()), state(ctx.dtype, {packing.sequences(), s.settings.heads, s.features, s.head_dim + 1});
   const Tensor denominator(ctx.dtype, {s.settings.heads, packing.rows()});

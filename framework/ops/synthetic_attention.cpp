@@ -14,7 +14,7 @@
 namespace tapeformer::ops {
 namespace {
 
-struct Structure {
+struct SyntheticStructure {
   const Packing* packing;
   int heads, head_dim;
   int64_t most = 0, inner = 0, outer = 0;
@@ -35,8 +35,8 @@ int64_t columns_a_head(const Context& ctx, const char* name, const Variable& x, 
   return x.value.shape()[1] / heads;
 }
 
-Structure structure(const Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing, const AttentionSettings& s) {
-  Structure out{&packing, s.heads, static_cast<int>(columns_a_head(ctx, "v", v, packing, s.heads)), 0, 0, 0, s.scale, {ctx, s}};
+SyntheticStructure structure(const Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing, const AttentionSettings& s) {
+  SyntheticStructure out{&packing, s.heads, static_cast<int>(columns_a_head(ctx, "v", v, packing, s.heads)), 0, 0, 0, s.scale, {ctx, s}};
   require(x.table.value.defined() || x.first.value.defined() || x.q.value.defined(), "synthetic_attention: no scores");
   if (x.table.value.defined()) {
     check_matrix(ctx, "synthetic_attention", "table", x.table.value);
@@ -57,13 +57,13 @@ Structure structure(const Context& ctx, const SyntheticScores& x, const Variable
 }
 
 template <class T>
-kernels::SyntheticCall<T> call(const Structure& s, const SyntheticScores& x, const Variable& v) {
+kernels::SyntheticCall<T> call(const SyntheticStructure& s, const SyntheticScores& x, const Variable& v) {
   return {s.packing, s.heads,        s.head_dim,        s.most,  view<T>(x.table), s.inner, s.outer, view<T>(x.first), view<T>(x.second),
           s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout.data(), s.dropout.draw};
 }
 
 // 2 D FLOPs a pair and 5 for the softmax, 2 D more with queries and keys; 4 and 6 backward, 4 D more with them.
-OpWork synthetic_work(const Structure& s, const SyntheticScores& x, const Variable& v) {
+OpWork synthetic_work(const SyntheticStructure& s, const SyntheticScores& x, const Variable& v) {
   double pairs = 0;
   for (int b = 0; b < s.packing->sequences(); ++b) pairs += s.heads * std::pow(s.packing->length(b), 2);
   const double d = s.head_dim, qk = x.q.value.defined() ? 1 : 0, bytes = bytes_of(x.table.value, x.first.value, x.second.value, x.q.value, x.k.value);
@@ -74,7 +74,7 @@ OpWork synthetic_work(const Structure& s, const SyntheticScores& x, const Variab
 
 Variable synthetic_attention(Context& ctx, const SyntheticScores& x, const Variable& v, const Packing& packing,
                              const AttentionSettings& settings) {
-  Structure s = structure(ctx, x, v, packing, settings);
+  SyntheticStructure s = structure(ctx, x, v, packing, settings);
   const ProfileScope profile(ctx, "synthetic_attention", [&] { return synthetic_work(s, x, v); });
   Variable o{Tensor(ctx.dtype, v.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) { kernels::launch<kernels::SyntheticForward, T>(ctx.on, call<T>(s, x, v), o.value.matrix<T>()); });

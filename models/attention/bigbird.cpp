@@ -14,7 +14,7 @@ namespace {
 enum class Globals : uint8_t { first, ends, external };
 enum class Fallback : uint8_t { never, short_sequences };
 
-struct Settings {
+struct BigBirdSettings {
   int block = 64, random_blocks = 3;
   Globals globals = Globals::first;
   int count = 16;
@@ -42,7 +42,7 @@ struct Settings {
 
 class BigBird : public PlannedHeads {
  public:
-  BigBird(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  BigBird(const nn::Builder& build, const HeadSettings& settings, const BigBirdSettings& own)
       : PlannedHeads(settings), own_(own), seed_(build.seed), front_(own.extra_rows().count) {}
 
   // By the definition: a random block is one of the random_blocks candidates of smallest words.
@@ -119,13 +119,13 @@ class BigBird : public PlannedHeads {
     return seen;
   }
 
-  Settings own_;
+  BigBirdSettings own_;
   uint64_t seed_;
   int32_t front_;  // learned rows before each sequence
 };
 
 }  // namespace
 
-AttentionVariant bigbird_variant() { return variant<BigBird, Settings>("bigbird", true); }
+AttentionVariant bigbird_variant() { return variant<BigBird, BigBirdSettings>("bigbird", true); }
 
 }  // namespace tapeformer::models

@@ -13,7 +13,7 @@ namespace {
 
 enum class CoverEmpty : uint8_t { self, zero };
 
-struct Settings : KMeansSettings {
+struct ClusterSettings : KMeansSettings {
   CoverEmpty cover_empty = CoverEmpty::self;
 
   void read(config::Section& section) {
@@ -25,7 +25,7 @@ struct Settings : KMeansSettings {
 
 class Cluster : public Heads {
  public:
-  Cluster(const nn::Builder& build, const HeadSettings& s, const Settings& own)
+  Cluster(const nn::Builder& build, const HeadSettings& s, const ClusterSettings& own)
       : Heads(s), own_(own), k_means_(build, s, own, {.factor = scale(), .floor = 1e-12 * scale()}) {}
 
   HeadOutput forward(Context& context, HeadInput& input) override {
@@ -107,12 +107,12 @@ class Cluster : public Heads {
     return plan;
   }
 
-  Settings own_;
+  ClusterSettings own_;
   KMeans k_means_;
 };
 
 }  // namespace
 
-AttentionVariant cluster_variant() { return variant<Cluster, Settings>("cluster", true); }
+AttentionVariant cluster_variant() { return variant<Cluster, ClusterSettings>("cluster", true); }
 
 }  // namespace tapeformer::models

@@ -24,7 +24,7 @@ namespace {
 enum class Mode : uint8_t { conv, mean, max };
 enum class Start : uint8_t { xavier, mean };
 
-struct Settings {
+struct CompressedSettings {
   int factor = 3;
   int kernel = 0;  // 0: the factor
   Mode mode = Mode::conv;
@@ -43,7 +43,7 @@ struct Settings {
 
 class Compressed : public Heads {
  public:
-  Compressed(const nn::Builder&, const HeadSettings&, const Settings&);
+  Compressed(const nn::Builder&, const HeadSettings&, const CompressedSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -61,12 +61,12 @@ class Compressed : public Heads {
   template <class Visit>
   void for_each_tap(const Packing& rows, Visit&&) const;
 
-  Settings own_;
+  CompressedSettings own_;
   // [2 heads kernel D, D], the filters of each head's keys and then of the values, a tap's D rows after the other's; [1, 2 heads D].
   std::optional<Parameter> filters_, bias_;
 };
 
-Compressed::Compressed(const nn::Builder& build, const HeadSettings& s, const Settings& own) : Heads(s), own_(own) {
+Compressed::Compressed(const nn::Builder& build, const HeadSettings& s, const CompressedSettings& own) : Heads(s), own_(own) {
   if (own.mode != Mode::conv) return;
   const int64_t d = s.head_dim, rows = own.taps() * d;
   filters_ = build.constant(s.name + ".compression.weight", {2 * s.heads * rows, d}, 0);
@@ -149,9 +149,9 @@ HeadOutput Compressed::forward(Context& context, HeadInput& input) {
   for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(windows(input.packing.length(b)));
   const Packing& slots = input.packing.with_lengths(lengths);
   const Variable both = own_.mode == Mode::conv ? convolved(context, input, slots) : pooled(context, input, own_.mode, slots);
-  return ops::cross_attention(
-      context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, both, {{0, columns()}}),
-      ops::columns(context, both, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots), softmax());
+  return ops::cross_attention(context, ops::columns(context, input.projected, {{0, columns()}}),
+                              ops::columns(context, both, {{0, columns()}}), ops::columns(context, both, {{columns(), columns()}}),
+                              input.packing, slots, full_part(input.packing, slots), softmax());
 }
 
 void Compressed::visit(nn::Visitor& visitor) {
@@ -214,6 +214,6 @@ std::vector<double> Compressed::dense_output(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant compressed_variant() { return variant<Compressed, Settings>("compressed", true); }
+AttentionVariant compressed_variant() { return variant<Compressed, CompressedSettings>("compressed", true); }
 
 }  // namespace tapeformer::models

@@ -12,7 +12,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct CosformerSettings {
   MaxLength max_length;
   double epsilon = 1e-6;
 
@@ -25,7 +25,7 @@ struct Settings {
 
 class Cosformer : public Heads {
  public:
-  Cosformer(const nn::Builder&, const HeadSettings& settings, const Settings& own) : Heads(settings), own_(own) {
+  Cosformer(const nn::Builder&, const HeadSettings& settings, const CosformerSettings& own) : Heads(settings), own_(own) {
     if (own.max_length.rows != 0) length_ = own.max_length.of(settings.layer);
   }
 
@@ -70,12 +70,12 @@ class Cosformer : public Heads {
   }
 
  private:
-  Settings own_;
+  CosformerSettings own_;
   int64_t length_ = 0;  // 0: each sequence's own
 };
 
 }  // namespace
 
-AttentionVariant cosformer_variant() { return variant<Cosformer, Settings>("cosformer", false); }
+AttentionVariant cosformer_variant() { return variant<Cosformer, CosformerSettings>("cosformer", false); }
 
 }  // namespace tapeformer::models

@@ -9,13 +9,13 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct EfficientSettings {
   void read(config::Section&) {}  // no choices
 };
 
 class Efficient : public Heads {
  public:
-  Efficient(const nn::Builder&, const HeadSettings& settings, const Settings&) : Heads(settings) {}
+  Efficient(const nn::Builder&, const HeadSettings& settings, const EfficientSettings&) : Heads(settings) {}
 
   HeadOutput forward(Context& context, HeadInput& input) override {
     const ops::FeatureAttentionSettings s{
@@ -54,6 +54,6 @@ class Efficient : public Heads {
 
 }  // namespace
 
-AttentionVariant efficient_variant() { return variant<Efficient, Settings>("efficient", false); }
+AttentionVariant efficient_variant() { return variant<Efficient, EfficientSettings>("efficient", false); }
 
 }  // namespace tapeformer::models

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNet (Lee-Thorp, Ainslie, Eckstein, Ontanon 2021, 2105.03824): no attention at all, each sequence is mixed by the real part of its Fourier
-// transform over positions and channels. Nothing is learned.
+// FNet (Lee-Thorp, Ainslie, Eckstein, Ontanon 2021, 2105.03824): no attention at all, each sequence is mixed by the real part of its
+// Fourier transform over positions and channels. Nothing is learned.
 #include <cmath>
 #include <numbers>
 
@@ -15,7 +15,7 @@ namespace {
 
 enum class Grid : uint8_t { exact, fixed };
 
-struct Settings {
+struct FNetSettings {
   Grid grid = Grid::exact;
   MaxLength max_length;
 
@@ -31,7 +31,7 @@ struct Settings {
 
 class FNet : public Attention {
  public:
-  FNet(const nn::Builder&, const std::string& name, const AttentionSettings& settings, const Settings& own)
+  FNet(const nn::Builder&, const std::string& name, const AttentionSettings& settings, const FNetSettings& own)
       : name_(name), settings_(settings), own_(own), tables_(settings.dim) {
     if (own.grid == Grid::fixed) length_ = static_cast<int32_t>(own.max_length.of(settings));
   }
@@ -57,8 +57,11 @@ class FNet : public Attention {
   }
 
   std::vector<double> dense_output(int32_t n, std::span<const double> x) const override {
-    const auto channels = static_cast<size_t>(settings_.dim), rows = static_cast<size_t>(n), length = static_cast<size_t>(length_ ? length_ : n);
-    const auto angle = [](size_t i, size_t j, size_t of) { return 2 * std::numbers::pi * static_cast<double>(i * j % of) / static_cast<double>(of); };
+    const auto channels = static_cast<size_t>(settings_.dim), rows = static_cast<size_t>(n),
+               length = static_cast<size_t>(length_ ? length_ : n);
+    const auto angle = [](size_t i, size_t j, size_t of) {
+      return 2 * std::numbers::pi * static_cast<double>(i * j % of) / static_cast<double>(of);
+    };
     std::vector<double> real(rows * channels), imaginary(rows * channels), y(rows * channels);
     for (size_t j = 0; j < rows; ++j)
       for (size_t c = 0; c < channels; ++c)
@@ -77,13 +80,13 @@ class FNet : public Attention {
  private:
   std::string name_;
   AttentionSettings settings_;
-  Settings own_;
+  FNetSettings own_;
   ops::FourierTables tables_;
   int32_t length_ = 0;  // of the grid; 0: the sequence's own
 };
 
 }  // namespace
 
-AttentionVariant fnet_variant() { return variant<FNet, Settings>("fnet", false); }
+AttentionVariant fnet_variant() { return variant<FNet, FNetSettings>("fnet", false); }
 
 }  // namespace tapeformer::models

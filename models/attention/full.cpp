@@ -6,13 +6,13 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct FullSettings {
   void read(config::Section&) {}
 };
 
 class Full : public PlannedHeads {
  public:
-  Full(const nn::Builder&, const HeadSettings& settings, const Settings&) : PlannedHeads(settings) {}
+  Full(const nn::Builder&, const HeadSettings& settings, const FullSettings&) : PlannedHeads(settings) {}
   bool allowed(int32_t, int, int32_t, int32_t) const override { return true; }
 
  protected:
@@ -21,6 +21,6 @@ class Full : public PlannedHeads {
 
 }  // namespace
 
-AttentionVariant full_variant() { return variant<Full, Settings>("full", true); }
+AttentionVariant full_variant() { return variant<Full, FullSettings>("full", true); }
 
 }  // namespace tapeformer::models

@@ -9,7 +9,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct GlobalSettings {
   int count = 1;
   std::vector<int> rows;
   bool share_projections = true;
@@ -26,12 +26,12 @@ struct Settings {
 
 class Global : public GlobalHeads {
  public:
-  Global(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  Global(const nn::Builder& build, const HeadSettings& settings, const GlobalSettings& own)
       : GlobalHeads(build, settings, {.count = own.count, .rows = own.rows, .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace
 
-AttentionVariant global_variant() { return variant<Global, Settings>("global", true); }
+AttentionVariant global_variant() { return variant<Global, GlobalSettings>("global", true); }
 
 }  // namespace tapeformer::models

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double deviation = 0.02;  // of the rows' start
 
-struct Settings {
+struct GlobalExternalSettings {
   int count = 16;
   bool carry = true;
   int left = 0, right = 0;
@@ -29,7 +29,7 @@ struct Settings {
 
 class GlobalExternal : public GlobalHeads {
  public:
-  GlobalExternal(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  GlobalExternal(const nn::Builder& build, const HeadSettings& settings, const GlobalExternalSettings& own)
       : GlobalHeads(build, settings, {.count = own.count, .left = own.left, .right = own.right}) {
     if (!own.carry) rows_ = build.normal(settings.name + ".extra_rows", {own.count, settings.layer.dim}, deviation);
   }
@@ -86,6 +86,6 @@ class GlobalExternal : public GlobalHeads {
 
 }  // namespace
 
-AttentionVariant global_external_variant() { return variant<GlobalExternal, Settings>("global_external", true); }
+AttentionVariant global_external_variant() { return variant<GlobalExternal, GlobalExternalSettings>("global_external", true); }
 
 }  // namespace tapeformer::models

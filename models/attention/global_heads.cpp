@@ -136,7 +136,9 @@ void GlobalHeads::visit(nn::Visitor& visitor) {
   }
 }
 
-double GlobalHeads::pairs(int32_t n) const { return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n).size()) * n); }
+double GlobalHeads::pairs(int32_t n) const {
+  return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n).size()) * n);
+}
 
 AttentionCost GlobalHeads::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum = PlannedHeads::cost(lengths);

@@ -6,13 +6,12 @@
 #include <cstring>
 
 #include "models/attention/index_lists.h"
+#include "models/attention/tile_bits.h"
 
 namespace tapeformer::models {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
-
-constexpr int32_t tile = TilePlan::tile;
 
 // A round's order; row i stands at place[i] and sees the rows at the `count[i]` places from first[i] on.
 struct Round {
@@ -38,12 +37,6 @@ Round sorted(const HashPattern& pattern, std::span<const int32_t> codes, int32_t
     out.count[i] = static_cast<int32_t>(end - first);
   }
   return out;
-}
-
-// Bits first .. end - 1 of a tile's 64.
-uint64_t bits(int32_t first, int32_t end) {
-  const auto below = [](int32_t count) { return count <= 0 ? 0 : count >= tile ? ~uint64_t{0} : (uint64_t{1} << count) - 1; };
-  return below(end) & ~below(first);
 }
 
 // Bit k: bytes[k], which is 0 or 1. The product puts the bits of eight bytes beside each other.
@@ -98,9 +91,9 @@ class RoundPlan {
   // Which keys of the tile from place k on the query at place `at` sees in this round.
   uint64_t seen(int32_t at, int32_t k) const {
     const auto i = static_cast<size_t>(own_.rows[static_cast<size_t>(at)]);
-    uint64_t out = bits(own_.first[i] - k, own_.first[i] + own_.count[i] - k);
+    uint64_t out = tile_bits(own_.first[i] - k, own_.first[i] + own_.count[i] - k);
     if (out != 0 && earlier_ != 0) out &= ~seen_earlier(i, k);
-    const uint64_t self = bits(at - k, at - k + 1);
+    const uint64_t self = tile_bits(at - k, at - k + 1);
     return number_ == 0 && alone(i) ? out | self : out & ~self;
   }
   uint64_t seen_earlier(size_t i, int32_t k) const {

@@ -13,13 +13,12 @@
 #include "models/attention/clustered_heads.h"
 #include "models/attention/dense.h"
 #include "models/attention/largest.h"
+#include "models/attention/tile_bits.h"
 
 namespace tapeformer::models {
 namespace {
 
-constexpr int32_t tile = TilePlan::tile;
-
-struct Settings : ClusteredSettings {
+struct ImprovedClusteredSettings : ClusteredSettings {
   int topk = 32;
 
   void read(config::Section& section) {
@@ -30,7 +29,8 @@ struct Settings : ClusteredSettings {
 
 class ImprovedClustered : public ClusteredHeads {
  public:
-  ImprovedClustered(const nn::Builder& build, const HeadSettings& s, const Settings& own) : ClusteredHeads(build, s, own), own_(own) {}
+  ImprovedClustered(const nn::Builder& build, const HeadSettings& s, const ImprovedClusteredSettings& own)
+      : ClusteredHeads(build, s, own), own_(own) {}
 
   // m and the sum over the other keys come from the same softmax: its keys are all keys but T, and T once more behind them. With the values
   // 0 of T it gives the sum, with 1 for T and 0 for all else it gives m.
@@ -82,9 +82,9 @@ class ImprovedClustered : public ClusteredHeads {
       return all.subspan(static_cast<size_t>(all[at]), static_cast<size_t>(all[at + 1] - all[at]));
     };
     std::vector<double> weights = dense_groups(in);
-    const std::vector<double> own =
-        dense::softmax_weights(in.q(), in.k(), static_cast<size_t>(in.head_dim),
-                               [&](size_t i, size_t j) { return std::ranges::count(best(i), static_cast<int32_t>(j)) > 0; });
+    const std::vector<double> own = dense::softmax_weights(in.q(), in.k(), static_cast<size_t>(in.head_dim), [&](size_t i, size_t j) {
+      return std::ranges::count(best(i), static_cast<int32_t>(j)) > 0;
+    });
     for (size_t i = 0; i < n; ++i) {
       double mass = 0;
       for (const int32_t j : best(i)) mass += weights[i * n + static_cast<size_t>(j)];
@@ -114,7 +114,7 @@ class ImprovedClustered : public ClusteredHeads {
   TilePlan group_plan(const std::vector<int32_t>& groups, const IndexLists& best, int b, int h, int32_t n) const;
   TilePlan own_plan(const Context&, std::span<const int32_t> of_query, const IndexLists& best, int b, int h) const;
 
-  Settings own_;
+  ImprovedClusteredSettings own_;
 };
 
 // The best keys of each group with members, ascending.
@@ -217,7 +217,7 @@ TilePlan ImprovedClustered::group_plan(const std::vector<int32_t>& groups, const
     masks.assign(static_cast<size_t>(TilePlan::tiles_of(keys)), TileMask{});
     for (size_t g = q; g < std::min(groups.size(), q + tile); ++g) {
       const auto word = [&](int32_t key) -> uint64_t& { return masks[static_cast<size_t>(key / tile)].keys[g - q]; };
-      for (int32_t j = 0; j < n; j += tile) word(j) = n - j >= tile ? ~uint64_t{0} : (uint64_t{1} << (n - j)) - 1;
+      for (int32_t j = 0; j < n; j += tile) word(j) = tile_bits(0, n - j);
       for (const int32_t j : best[list(b, h, groups[g])]) word(j) &= ~(uint64_t{1} << j % tile);
       for (int32_t j = n + groups[g] * top; j < n + (groups[g] + 1) * top; ++j) word(j) |= uint64_t{1} << j % tile;
     }
@@ -251,6 +251,6 @@ TilePlan ImprovedClustered::own_plan(const Context& context, std::span<const int
 
 }  // namespace
 
-AttentionVariant improved_clustered_variant() { return variant<ImprovedClustered, Settings>("improved_clustered", true); }
+AttentionVariant improved_clustered_variant() { return variant<ImprovedClustered, ImprovedClusteredSettings>("improved_clustered", true); }
 
 }  // namespace tapeformer::models

@@ -12,7 +12,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct InducedSettings {
   int points = 32;
 
   void read(config::Section& section) {
@@ -22,7 +22,7 @@ struct Settings {
 
 class Induced : public Attention {
  public:
-  Induced(const nn::Builder&, const std::string& name, const AttentionSettings&, const Settings&);
+  Induced(const nn::Builder&, const std::string& name, const AttentionSettings&, const InducedSettings&);
   AttentionOutput forward(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -41,7 +41,7 @@ class Induced : public Attention {
 
   std::string name_;
   AttentionSettings settings_;
-  Settings own_;
+  InducedSettings own_;
   PointAttention through_;
   Parameter points_;         // [m,C]
   nn::Linear gather_query_;  // of the points
@@ -51,7 +51,7 @@ class Induced : public Attention {
   nn::Linear output_;
 };
 
-Induced::Induced(const nn::Builder& build, const std::string& name, const AttentionSettings& s, const Settings& own)
+Induced::Induced(const nn::Builder& build, const std::string& name, const AttentionSettings& s, const InducedSettings& own)
     : name_(name),
       settings_(s),
       own_(own),
@@ -125,6 +125,6 @@ std::vector<double> Induced::dense_output(int32_t, std::span<const double> x) co
 
 }  // namespace
 
-AttentionVariant induced_variant() { return variant<Induced, Settings>("induced", true); }
+AttentionVariant induced_variant() { return variant<Induced, InducedSettings>("induced", true); }
 
 }  // namespace tapeformer::models

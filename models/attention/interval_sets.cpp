@@ -3,18 +3,9 @@
 
 #include <algorithm>
 
+#include "models/attention/tile_bits.h"
+
 namespace tapeformer::models {
-namespace {
-
-constexpr int32_t tile = TilePlan::tile;
-
-// Bits [from, to) of a row of a mask.
-uint64_t bits(int32_t from, int32_t to) {
-  const uint64_t below = to == tile ? ~uint64_t{0} : (uint64_t{1} << to) - 1;
-  return below & ~((uint64_t{1} << from) - 1);
-}
-
-}  // namespace
 
 IntervalSets::IntervalSets(int32_t queries, int32_t keys)
     : plan_(queries, keys), keys_(keys), masks_(static_cast<size_t>(TilePlan::tiles_of(keys)), TileMask{}) {}
@@ -26,7 +17,7 @@ void IntervalSets::add_query(std::span<const Interval> runs) {
     const int32_t first = std::max(run.first, 0), end = std::min(run.end, keys_);
     for (int32_t t = first / tile; t * tile < end; ++t) {
       touched_.push_back(t);
-      masks_[static_cast<size_t>(t)].keys[row] |= bits(std::max(first - t * tile, 0), std::min(end - t * tile, tile));
+      masks_[static_cast<size_t>(t)].keys[row] |= tile_bits(first - t * tile, end - t * tile);
     }
   }
   ++query_;

@@ -8,7 +8,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct LinearSettings {
   double epsilon = 1e-6;
 
   void read(config::Section& section) { section.field("epsilon", epsilon, config::above(0), "added to the denominator"); }
@@ -16,7 +16,7 @@ struct Settings {
 
 class Linear : public Heads {
  public:
-  Linear(const nn::Builder&, const HeadSettings& settings, const Settings& own) : Heads(settings), own_(own) {}
+  Linear(const nn::Builder&, const HeadSettings& settings, const LinearSettings& own) : Heads(settings), own_(own) {}
 
   std::vector<double> dense_weights(const DenseInput& in) const override {
     const int32_t n = in.n;
@@ -54,11 +54,11 @@ class Linear : public Heads {
   }
 
  private:
-  Settings own_;
+  LinearSettings own_;
 };
 
 }  // namespace
 
-AttentionVariant linear_variant() { return variant<Linear, Settings>("linear", false); }
+AttentionVariant linear_variant() { return variant<Linear, LinearSettings>("linear", false); }
 
 }  // namespace tapeformer::models

@@ -18,7 +18,7 @@ namespace {
 
 enum class Share : uint8_t { none, head, kv, layer };
 
-struct Settings {
+struct LinformerSettings {
   int rank = 256;
   MaxLength max_length;
   Share share = Share::kv;
@@ -28,7 +28,7 @@ struct Settings {
   void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
 };
 
-void Settings::read(config::Section& section) {
+void LinformerSettings::read(config::Section& section) {
   section.field("rank", rank, config::between(1, 1 << 20), "slots that the keys and values of a sequence are pressed into");
   max_length.read(section);
   section.choice("share", share, {{"none", Share::none}, {"head", Share::head}, {"kv", Share::kv}, {"layer", Share::layer}},
@@ -38,7 +38,7 @@ void Settings::read(config::Section& section) {
 
 class Linformer : public Heads {
  public:
-  Linformer(const nn::Builder&, const HeadSettings&, const Settings&);
+  Linformer(const nn::Builder&, const HeadSettings&, const LinformerSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -52,13 +52,13 @@ class Linformer : public Heads {
   Parameter make(const nn::Builder&, const std::string& name) const;
   Variable press(Context&, const HeadInput&);
 
-  Settings own_;
+  LinformerSettings own_;
   int64_t max_length_;
   // [matrices() * rank, max_length], one below the other: of the keys of every head, then of the values, as far as they differ.
   nn::SharedParameter compression_;
 };
 
-Linformer::Linformer(const nn::Builder& build, const HeadSettings& s, const Settings& own)
+Linformer::Linformer(const nn::Builder& build, const HeadSettings& s, const LinformerSettings& own)
     : Heads(s), own_(own), max_length_(own.max_length.of(s.layer)) {
   if (own.share != Share::layer) {
     const std::string name = s.name + ".compression";
@@ -107,9 +107,9 @@ Variable Linformer::press(Context& context, const HeadInput& input) {
 HeadOutput Linformer::forward(Context& context, HeadInput& input) {
   const Packing& slots = input.packing.rows_each(own_.rank);
   const Variable pressed = press(context, input);
-  return ops::cross_attention(
-      context, ops::columns(context, input.projected, {{0, columns()}}), ops::columns(context, pressed, {{0, columns()}}),
-      ops::columns(context, pressed, {{columns(), columns()}}), input.packing, slots, full_part(input.packing, slots), softmax());
+  return ops::cross_attention(context, ops::columns(context, input.projected, {{0, columns()}}),
+                              ops::columns(context, pressed, {{0, columns()}}), ops::columns(context, pressed, {{columns(), columns()}}),
+                              input.packing, slots, full_part(input.packing, slots), softmax());
 }
 
 void Linformer::visit(nn::Visitor& visitor) {
@@ -145,6 +145,6 @@ std::vector<double> Linformer::dense_weights(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant linformer_variant() { return variant<Linformer, Settings>("linformer", true); }
+AttentionVariant linformer_variant() { return variant<Linformer, LinformerSettings>("linformer", true); }
 
 }  // namespace tapeformer::models

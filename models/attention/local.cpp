@@ -11,7 +11,7 @@ namespace {
 
 enum class Form : uint8_t { band, blocked };
 
-struct Settings {
+struct LocalSettings {
   Form form = Form::band;
   int left = 128, right = 128;
   int block = 64;
@@ -20,7 +20,7 @@ struct Settings {
   void read(config::Section&);
 };
 
-void Settings::read(config::Section& section) {
+void LocalSettings::read(config::Section& section) {
   const auto size = config::between(0, 1 << 30);
   section.choice("form", form, {{"band", Form::band}, {"blocked", Form::blocked}},
                  "band: an exact window; blocked: blocks of rows and their neighbours");
@@ -33,7 +33,7 @@ void Settings::read(config::Section& section) {
 
 class Local : public PlannedHeads {
  public:
-  Local(const nn::Builder&, const HeadSettings& settings, const Settings& own) : PlannedHeads(settings), own_(own) {}
+  Local(const nn::Builder&, const HeadSettings& settings, const LocalSettings& own) : PlannedHeads(settings), own_(own) {}
 
   bool allowed(int32_t, int, int32_t i, int32_t j) const override {
     if (own_.form == Form::band) return j >= i - own_.left && j <= i + own_.right;
@@ -55,11 +55,11 @@ class Local : public PlannedHeads {
   }
 
  private:
-  Settings own_;
+  LocalSettings own_;
 };
 
 }  // namespace
 
-AttentionVariant local_variant() { return variant<Local, Settings>("local", true); }
+AttentionVariant local_variant() { return variant<Local, LocalSettings>("local", true); }
 
 }  // namespace tapeformer::models

@@ -7,7 +7,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct LongformerSettings {
   int count = 1;
   std::vector<int> rows;
   int left = 256, right = 256;
@@ -25,13 +25,14 @@ struct Settings {
 
 class Longformer : public GlobalHeads {
  public:
-  Longformer(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
-      : GlobalHeads(build, settings,
-                    {.count = own.count, .rows = own.rows, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
+  Longformer(const nn::Builder& build, const HeadSettings& settings, const LongformerSettings& own)
+      : GlobalHeads(
+            build, settings,
+            {.count = own.count, .rows = own.rows, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace
 
-AttentionVariant longformer_variant() { return variant<Longformer, Settings>("longformer", true); }
+AttentionVariant longformer_variant() { return variant<Longformer, LongformerSettings>("longformer", true); }
 
 }  // namespace tapeformer::models

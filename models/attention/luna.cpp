@@ -18,7 +18,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct LunaSettings {
   int points = 32;
   bool tie_kv = true;
 
@@ -30,7 +30,7 @@ struct Settings {
 
 class Luna : public Attention {
  public:
-  Luna(const nn::Builder&, const std::string& name, const AttentionSettings&, const Settings&);
+  Luna(const nn::Builder&, const std::string& name, const AttentionSettings&, const LunaSettings&);
   AttentionOutput forward(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -51,7 +51,7 @@ class Luna : public Attention {
 
   std::string name_;
   AttentionSettings settings_;
-  Settings own_;
+  LunaSettings own_;
   PointAttention through_;      // pack: gather, unpack: give back
   nn::SharedParameter points_;  // [l,C], of all layers: where the stream starts
   nn::Linear pack_query_;       // of the stream
@@ -70,7 +70,7 @@ std::vector<std::string> packed_projections(const std::string& name, bool tied) 
   return {name + ".key", name + ".value"};
 }
 
-Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSettings& s, const Settings& own)
+Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSettings& s, const LunaSettings& own)
     : name_(name),
       settings_(s),
       own_(own),
@@ -163,6 +163,6 @@ std::vector<double> Luna::dense_output(int32_t, std::span<const double> x) const
 
 }  // namespace
 
-AttentionVariant luna_variant() { return variant<Luna, Settings>("luna", true); }
+AttentionVariant luna_variant() { return variant<Luna, LunaSettings>("luna", true); }
 
 }  // namespace tapeformer::models

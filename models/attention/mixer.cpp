@@ -17,7 +17,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct MixerSettings {
   int hidden = 256;
   Activation activation = Activation::gelu;
   MaxLength max_length;
@@ -33,12 +33,13 @@ struct Settings {
 class Mixer : public Attention {
  public:
   // LeCun normal (LeCun, Bottou, Orr, Muller 1998): the deviation is 1 / sqrt of the inputs.
-  Mixer(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const Settings& own)
+  Mixer(const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const MixerSettings& own)
       : name_(name),
         settings_(settings),
         own_(own),
         length_(own.max_length.of(settings)),
-        up_weight_(build.normal(name + ".up.weight", {own.hidden, length_}, 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, length_))))),
+        up_weight_(
+            build.normal(name + ".up.weight", {own.hidden, length_}, 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, length_))))),
         up_bias_(build.constant(name + ".up.bias", {own.hidden, 1}, 0)),
         down_weight_(build.normal(name + ".down.weight", {length_, own.hidden}, 1 / std::sqrt(static_cast<double>(own.hidden)))),
         down_bias_(build.constant(name + ".down.bias", {length_, 1}, 0)) {}
@@ -112,7 +113,7 @@ class Mixer : public Attention {
 
   std::string name_;
   AttentionSettings settings_;
-  Settings own_;
+  MixerSettings own_;
   int64_t length_;
   Parameter up_weight_, up_bias_;      // [hidden, length], [hidden, 1]
   Parameter down_weight_, down_bias_;  // [length, hidden], [length, 1]
@@ -120,6 +121,6 @@ class Mixer : public Attention {
 
 }  // namespace
 
-AttentionVariant mixer_variant() { return variant<Mixer, Settings>("mixer", false); }
+AttentionVariant mixer_variant() { return variant<Mixer, MixerSettings>("mixer", false); }
 
 }  // namespace tapeformer::models

@@ -19,7 +19,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct NystromSettings {
   int landmarks = 64;
   int iterations = 6;
   int kernel = 33;
@@ -37,7 +37,7 @@ struct Settings {
 
 class Nystrom : public Heads {
  public:
-  Nystrom(const nn::Builder&, const HeadSettings&, const Settings&);
+  Nystrom(const nn::Builder&, const HeadSettings&, const NystromSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -50,11 +50,11 @@ class Nystrom : public Heads {
   Variable landmarks(Context&, const Variable& x, const Packing&) const;
   int64_t columns() const { return int64_t{settings().heads} * settings().head_dim; }
 
-  Settings own_;
+  NystromSettings own_;
   std::optional<Parameter> convolution_;  // [heads, kernel]
 };
 
-Nystrom::Nystrom(const nn::Builder& build, const HeadSettings& s, const Settings& own) : Heads(s), own_(own) {
+Nystrom::Nystrom(const nn::Builder& build, const HeadSettings& s, const NystromSettings& own) : Heads(s), own_(own) {
   if (own.kernel == 0) return;
   // Uniform in +-1 / sqrt(kernel): Xavier's bound with the gain that makes it this one.
   const double gain = std::sqrt((s.heads + own.kernel) / (6.0 * own.kernel));
@@ -248,6 +248,6 @@ std::vector<double> Nystrom::dense_weights(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant nystrom_variant() { return variant<Nystrom, Settings>("nystrom", false); }
+AttentionVariant nystrom_variant() { return variant<Nystrom, NystromSettings>("nystrom", false); }
 
 }  // namespace tapeformer::models

@@ -13,7 +13,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct PerformerSettings {
   int features = 256;
   FeatureMap kernel = FeatureMap::positive;
   double epsilon = 0;  // 0: by the kernel
@@ -41,7 +41,7 @@ struct Settings {
 
 class Performer : public Heads {
  public:
-  Performer(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  Performer(const nn::Builder& build, const HeadSettings& settings, const PerformerSettings& own)
       : Heads(settings),
         own_(own),
         rows_(matrix_rows(own.kernel, own.features)),
@@ -131,7 +131,7 @@ class Performer : public Heads {
     return u;
   }
 
-  Settings own_;
+  PerformerSettings own_;
   int rows_;  // of a head's matrix
   Redraws redraws_;
   nn::Buffer features_;  // [heads * rows, D]
@@ -139,6 +139,6 @@ class Performer : public Heads {
 
 }  // namespace
 
-AttentionVariant performer_variant() { return variant<Performer, Settings>("performer", false); }
+AttentionVariant performer_variant() { return variant<Performer, PerformerSettings>("performer", false); }
 
 }  // namespace tapeformer::models

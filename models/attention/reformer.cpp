@@ -16,7 +16,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings : HashPattern {
+struct ReformerSettings : HashPattern {
   int hashes = 4, buckets = 32, second_buckets = 0;
   double logit_scale = 1;
 
@@ -61,7 +61,7 @@ int32_t bucket(const T* x, int32_t half) {
 
 class Reformer : public Heads {
  public:
-  Reformer(const nn::Builder& build, const HeadSettings& s, const Settings& own)
+  Reformer(const nn::Builder& build, const HeadSettings& s, const ReformerSettings& own)
       : Heads(s),
         own_(own),
         redraws_(build, s),
@@ -157,7 +157,7 @@ class Reformer : public Heads {
     return out;
   }
 
-  Settings own_;
+  ReformerSettings own_;
   Redraws redraws_;
   Tensor rotations_;    // [heads * D, hashes * rotations of a round]
   int64_t drawn_ = -1;  // the redraw that they are of
@@ -201,6 +201,6 @@ std::vector<double> Reformer::dense_weights(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant reformer_variant() { return variant<Reformer, Settings>("reformer", true); }
+AttentionVariant reformer_variant() { return variant<Reformer, ReformerSettings>("reformer", true); }
 
 }  // namespace tapeformer::models

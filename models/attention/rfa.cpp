@@ -16,7 +16,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct RfaSettings {
   int features = 64;
   double temperature = 1, epsilon = 1e-3;
   bool learn_sigma = true, orthogonal = false;
@@ -32,7 +32,7 @@ struct Settings {
 
 class Rfa : public Heads {
  public:
-  Rfa(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  Rfa(const nn::Builder& build, const HeadSettings& settings, const RfaSettings& own)
       : Heads(settings),
         own_(own),
         redraws_(build, settings),
@@ -110,7 +110,7 @@ class Rfa : public Heads {
     return out;
   }
 
-  Settings own_;
+  RfaSettings own_;
   Redraws redraws_;
   Parameter sigma_;  // [heads, D]
   Tensor gaussian_;  // [heads * m, D]
@@ -120,6 +120,6 @@ class Rfa : public Heads {
 
 }  // namespace
 
-AttentionVariant rfa_variant() { return variant<Rfa, Settings>("rfa", false); }
+AttentionVariant rfa_variant() { return variant<Rfa, RfaSettings>("rfa", false); }
 
 }  // namespace tapeformer::models

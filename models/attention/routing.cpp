@@ -13,7 +13,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings : KMeansSettings {
+struct RoutingSettings : KMeansSettings {
   int window = 0;  // 0: rows / clusters, rounded up
   bool cover = true;
   double logit_scale = 1;
@@ -29,7 +29,7 @@ struct Settings : KMeansSettings {
 
 class Routing : public Heads {
  public:
-  Routing(const nn::Builder& build, const HeadSettings& s, const Settings& own)
+  Routing(const nn::Builder& build, const HeadSettings& s, const RoutingSettings& own)
       : Heads(s), own_(own), k_means_(build, s, own, {.centred = true, .epsilon = 1e-6}) {}
 
   HeadOutput forward(Context& context, HeadInput& input) override {
@@ -93,7 +93,7 @@ class Routing : public Heads {
   size_t lists(const Packing& packing) const { return list(packing.sequences(), 0, 0, 0); }
   Tensor select(const Context&, const Tensor& scores, const Tensor& classes, const Packing&) const;
 
-  Settings own_;
+  RoutingSettings own_;
   KMeans k_means_;
 };
 
@@ -260,6 +260,6 @@ std::vector<double> Routing::dense_weights(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant routing_variant() { return variant<Routing, Settings>("routing", true); }
+AttentionVariant routing_variant() { return variant<Routing, RoutingSettings>("routing", true); }
 
 }  // namespace tapeformer::models

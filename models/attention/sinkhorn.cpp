@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sparse Sinkhorn attention (Tay, Bahri, Yang, Metzler, Juan 2020, 2002.11296): a small net sorts the blocks of a sequence, and a block looks
-// at itself and at the block that was sorted to its place. SortCut: every row looks at the first sorted blocks. The sorting is a mixture
-// (soft) or an exact permutation with a straight-through gradient (hard).
+// Sparse Sinkhorn attention (Tay, Bahri, Yang, Metzler, Juan 2020, 2002.11296): a small net sorts the blocks of a sequence, and a block
+// looks at itself and at the block that was sorted to its place. SortCut: every row looks at the first sorted blocks. The sorting is a
+// mixture (soft) or an exact permutation with a straight-through gradient (hard).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct SinkhornSettings {
   int block = 64;
   int iterations = 8;
   double temperature = 0.75;
@@ -35,14 +35,16 @@ struct Settings {
   void read(config::Section& section) {
     section.field("block", block, config::between(1, 1 << 24), "rows of a block");
     section.field("iterations", iterations, config::between(1, 10000), "normalisations of rows and columns");
-    section.field("temperature", temperature, config::between(1e-3, 1e3), "divides the scores of the sorting: low is nearer to a permutation");
+    section.field("temperature", temperature, config::between(1e-3, 1e3),
+                  "divides the scores of the sorting: low is nearer to a permutation");
     section.field("noise", noise, config::between(0, 1e3), "factor of the Gumbel noise on the scores in training");
     section.field("hard", hard, "sort by an exact permutation; the gradient is that of the soft one");
-    section.field("sort_cut", sort_cut, config::between(0, 1 << 24), "every row looks at this many sorted blocks and not at its own; 0: off");
+    section.field("sort_cut", sort_cut, config::between(0, 1 << 24),
+                  "every row looks at this many sorted blocks and not at its own; 0: off");
     section.field("add_full", add_full, "add the output of full attention");
-    section.choice("net", net,
-                   {{"linear", SortNet::Form::linear}, {"two_layers", SortNet::Form::two_layers}, {"attention", SortNet::Form::attention}},
-                   "what scores the sorting: a linear or two-layer net of a block's sum of keys, or mean query times mean key of two blocks");
+    section.choice(
+        "net", net, {{"linear", SortNet::Form::linear}, {"two_layers", SortNet::Form::two_layers}, {"attention", SortNet::Form::attention}},
+        "what scores the sorting: a linear or two-layer net of a block's sum of keys, or mean query times mean key of two blocks");
     max_length.read(section);
   }
   void check(config::Section& section, const Choice& choice) const {
@@ -52,7 +54,7 @@ struct Settings {
 
 class Sinkhorn : public Heads {
  public:
-  Sinkhorn(const nn::Builder& build, const HeadSettings& settings, const Settings& own)
+  Sinkhorn(const nn::Builder& build, const HeadSettings& settings, const SinkhornSettings& own)
       : Heads(settings), own_(own), net_(build, settings, own.net, max_blocks(settings, own)) {
     if (own.net != SortNet::Form::attention) length_ = own.max_length.of(settings.layer);
   }
@@ -70,7 +72,7 @@ class Sinkhorn : public Heads {
     std::vector<int32_t> slots, source;
   };
 
-  static int64_t max_blocks(const HeadSettings& settings, const Settings& own) {
+  static int64_t max_blocks(const HeadSettings& settings, const SinkhornSettings& own) {
     if (own.net == SortNet::Form::attention) return 0;
     return (own.max_length.of(settings.layer) + own.block - 1) / own.block;
   }
@@ -78,13 +80,14 @@ class Sinkhorn : public Heads {
   int32_t made(int32_t blocks) const { return own_.sort_cut ? std::min(own_.sort_cut, blocks) : blocks; }
   bool own_rows() const { return own_.sort_cut == 0; }
   Sorted whole(int32_t n) const;
-  Sorted sorted(const Packing& packing, const Packing& blocks, const View<const double>& weights, const Tensor& permutations, int b, int h) const;
+  Sorted sorted(const Packing& packing, const Packing& blocks, const View<const double>& weights, const Tensor& permutations, int b,
+                int h) const;
   std::vector<Interval> keys_of(const Sorted&, int32_t n, int32_t query_block) const;
   TilePlan plan(const Sorted&, int32_t n) const;
   ops::AttentionPart plans(const Packing& packing, const Packing& blocks, const ops::SortedBlocks& rows, const Tensor& permutations);
   std::vector<double> dense_sorting(const DenseInput&, int32_t m) const;
 
-  Settings own_;
+  SinkhornSettings own_;
   SortNet net_;
   int64_t length_ = 0;
   PlanCache plans_;
@@ -99,15 +102,16 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   const int64_t width = int64_t{s.heads} * s.head_dim;
 
   const Variable scores = net_.scores(context, input.projected, input.packing, blocks, own_.block);
-  const Tensor noise = ops::gumbel_noise(context, blocks, s.heads, scores.value.shape()[1] / s.heads, own_.noise, s.layer_name, s.first_head);
+  const Tensor noise =
+      ops::gumbel_noise(context, blocks, s.heads, scores.value.shape()[1] / s.heads, own_.noise, s.layer_name, s.first_head);
   Tensor permutations;
   if (own_.hard)
-    permutations = context.structure(s.name + ".permutations",
-                                     [&] { return ops::best_permutations(context, scores.value, noise, blocks, s.heads); });
+    permutations =
+        context.structure(s.name + ".permutations", [&] { return ops::best_permutations(context, scores.value, noise, blocks, s.heads); });
   const Variable p = ops::sinkhorn(context, scores, noise, blocks, {s.heads, own_.temperature, own_.iterations}, permutations);
 
-  ops::SortedBlocksSettings of_keys{.heads = s.heads, .block = own_.block, .most = own_.sort_cut, .own = own_rows(), .first_column = width,
-                                    .columns = width};
+  ops::SortedBlocksSettings of_keys{
+      .heads = s.heads, .block = own_.block, .most = own_.sort_cut, .own = own_rows(), .first_column = width, .columns = width};
   const ops::SortedBlocks keys = ops::sorted_blocks(context, p, input.projected, input.packing, blocks, of_keys);
   of_keys.first_column = 2 * width;
   const ops::SortedBlocks values = ops::sorted_blocks(context, p, input.projected, input.packing, blocks, of_keys);
@@ -174,7 +178,8 @@ TilePlan Sinkhorn::plan(const Sorted& sorted, int32_t n) const {
 }
 
 // Plans depend on the data only where something is missing or permuted.
-ops::AttentionPart Sinkhorn::plans(const Packing& packing, const Packing& blocks, const ops::SortedBlocks& rows, const Tensor& permutations) {
+ops::AttentionPart Sinkhorn::plans(const Packing& packing, const Packing& blocks, const ops::SortedBlocks& rows,
+                                   const Tensor& permutations) {
   plans_.make_room();
   const Tensor weights = rows.weights.dtype() == Dtype::f64 ? rows.weights : rows.weights.converted(Dtype::f64);
   bool usual = !permutations.defined();
@@ -185,7 +190,8 @@ ops::AttentionPart Sinkhorn::plans(const Packing& packing, const Packing& blocks
       const Sorted s = sorted(packing, blocks, weights.matrix<const double>(), permutations, b, h);
       const bool as_whole = !permutations.defined() && s.slots == whole(n).slots;
       usual = usual && as_whole;
-      each.push_back(as_whole ? plans_.get(n, 0, [&] { return std::vector{plan(s, n)}; })[0] : std::make_shared<const TilePlan>(plan(s, n)));
+      each.push_back(as_whole ? plans_.get(n, 0, [&] { return std::vector{plan(s, n)}; })[0]
+                              : std::make_shared<const TilePlan>(plan(s, n)));
       if (h == 0) shared.push_back(each.back());
     }
   }
@@ -230,7 +236,8 @@ std::vector<double> Sinkhorn::dense_sorting(const DenseInput& in, int32_t m) con
       const auto row = static_cast<size_t>(std::popcount(set)) - 1;
       for (size_t c = 0; c < size; ++c)
         if (set >> c & 1)
-          if (const double sum = best[set ^ size_t{1} << c] + p[row * size + c]; sum > best[set]) best[set] = sum, last[set] = static_cast<int>(c);
+          if (const double sum = best[set ^ size_t{1} << c] + p[row * size + c]; sum > best[set])
+            best[set] = sum, last[set] = static_cast<int>(c);
     }
     std::fill(p.begin(), p.end(), 0);
     for (size_t set = best.size() - 1; set > 0; set ^= size_t{1} << last[set])
@@ -299,6 +306,6 @@ std::vector<double> Sinkhorn::dense_output(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant sinkhorn_variant() { return variant<Sinkhorn, Settings>("sinkhorn", true); }
+AttentionVariant sinkhorn_variant() { return variant<Sinkhorn, SinkhornSettings>("sinkhorn", true); }
 
 }  // namespace tapeformer::models

@@ -16,7 +16,7 @@ namespace {
 enum class Pattern : uint8_t { strided, fixed };
 enum class Use : uint8_t { merged, heads, alternating };
 
-struct Settings {
+struct SparseTransformerSettings {
   Pattern pattern = Pattern::strided;
   Use use = Use::merged;
   int stride = 128, summary = 8;
@@ -36,15 +36,17 @@ struct Settings {
   }
   void check(config::Section& section, const Choice& choice) const {
     if (use == Use::heads && choice.heads == 1)
-      section.fault("use", fmt::format("'{}' is heads, but '{}' is 1: one head has one of the two patterns only", section.path("use"),
-                                       choice.heads_key),
-                    "give it more heads, or take merged");
+      section.fault(
+          "use",
+          fmt::format("'{}' is heads, but '{}' is 1: one head has one of the two patterns only", section.path("use"), choice.heads_key),
+          "give it more heads, or take merged");
   }
 };
 
 class SparseTransformer : public PlannedHeads {
  public:
-  SparseTransformer(const nn::Builder&, const HeadSettings& settings, const Settings& own) : PlannedHeads(settings), own_(own) {}
+  SparseTransformer(const nn::Builder&, const HeadSettings& settings, const SparseTransformerSettings& own)
+      : PlannedHeads(settings), own_(own) {}
 
   bool allowed(int32_t n, int head, int32_t i, int32_t j) const override {
     const int32_t s = own_.stride;
@@ -125,11 +127,11 @@ class SparseTransformer : public PlannedHeads {
     return plan;
   }
 
-  Settings own_;
+  SparseTransformerSettings own_;
 };
 
 }  // namespace
 
-AttentionVariant sparse_transformer_variant() { return variant<SparseTransformer, Settings>("sparse_transformer", true); }
+AttentionVariant sparse_transformer_variant() { return variant<SparseTransformer, SparseTransformerSettings>("sparse_transformer", true); }
 
 }  // namespace tapeformer::models

@@ -11,7 +11,7 @@
 namespace tapeformer::models {
 namespace {
 
-struct Settings {
+struct StrideSettings {
   int stride = 2, reach = 64;
   bool include_self = true;
 
@@ -24,7 +24,7 @@ struct Settings {
 
 class Stride : public PlannedHeads {
  public:
-  Stride(const nn::Builder&, const HeadSettings& settings, const Settings& own) : PlannedHeads(settings), own_(own) {}
+  Stride(const nn::Builder&, const HeadSettings& settings, const StrideSettings& own) : PlannedHeads(settings), own_(own) {}
 
   bool allowed(int32_t, int, int32_t i, int32_t j) const override {
     const int64_t distance = std::abs(int64_t{i} - j);
@@ -51,11 +51,11 @@ class Stride : public PlannedHeads {
   }
 
  private:
-  Settings own_;
+  StrideSettings own_;
 };
 
 }  // namespace
 
-AttentionVariant stride_variant() { return variant<Stride, Settings>("stride", true); }
+AttentionVariant stride_variant() { return variant<Stride, StrideSettings>("stride", true); }
 
 }  // namespace tapeformer::models

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synthesizer (Tay, Bahri, Metzler, Juan, Zhao, Zheng 2020, 2005.00743): softmax attention whose scores are made from each row alone (dense),
-// or are learned for each pair of positions (random), whole or as products of small factors; alone, or mixed with queries times keys.
+// Synthesizer (Tay, Bahri, Metzler, Juan, Zhao, Zheng 2020, 2005.00743): softmax attention whose scores are made from each row alone
+// (dense), or are learned for each pair of positions (random), whole or as products of small factors; alone, or mixed with queries times
+// keys.
 #include <algorithm>
 #include <cmath>
 
@@ -24,21 +25,22 @@ namespace {
 enum class Scores : uint8_t { dense, random, frozen_random, factorised_random, factorised_dense };
 enum class Mixture : uint8_t { none, sum, alpha };
 
-struct Settings {
+struct SynthesizerSettings {
   Scores mode = Scores::factorised_random;
   Mixture mixture = Mixture::none;
   int rank = 32;
   MaxLength max_length;
 
   void read(config::Section& section) {
-    section.choice("mode", mode,
-                   {{"dense", Scores::dense},
-                    {"random", Scores::random},
-                    {"frozen_random", Scores::frozen_random},
-                    {"factorised_random", Scores::factorised_random},
-                    {"factorised_dense", Scores::factorised_dense}},
-                   "dense: from each row by two layers; random: a number for each pair of positions, frozen as drawn or learned; factorised: from "
-                   "two small factors");
+    section.choice(
+        "mode", mode,
+        {{"dense", Scores::dense},
+         {"random", Scores::random},
+         {"frozen_random", Scores::frozen_random},
+         {"factorised_random", Scores::factorised_random},
+         {"factorised_dense", Scores::factorised_dense}},
+        "dense: from each row by two layers; random: a number for each pair of positions, frozen as drawn or learned; factorised: from "
+        "two small factors");
     section.choice("mixture", mixture, {{"none", Mixture::none}, {"sum", Mixture::sum}, {"alpha", Mixture::alpha}},
                    "sum: queries times keys are added; alpha: in learned shares");
     section.field("rank", rank, config::between(1, 1 << 20), "factorised_random: inner size of the product");
@@ -62,7 +64,7 @@ struct HeadColumns {
 
 class Synthesizer : public Heads {
  public:
-  Synthesizer(const nn::Builder&, const HeadSettings&, const Settings&);
+  Synthesizer(const nn::Builder&, const HeadSettings&, const SynthesizerSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -81,7 +83,7 @@ class Synthesizer : public Heads {
   Variable factor(Context&, const Variable& rows, Parameter& weight, int64_t width) const;
   double dense_score(const DenseInput&, int head, int32_t i, int32_t j) const;
 
-  Settings own_;
+  SynthesizerSettings own_;
   int64_t length_, inner_ = 0, outer_ = 0;
   // dense: weight [length, heads * D] and bias [length, heads]; factorised_random: [length, heads * rank] twice; random: [heads * length,
   // length]; factorised_dense: [heads * inner, D] and [heads * outer, D]
@@ -89,13 +91,14 @@ class Synthesizer : public Heads {
   std::optional<nn::Buffer> frozen_;  // as random
 };
 
-Synthesizer::Synthesizer(const nn::Builder& build, const HeadSettings& s, const Settings& own)
+Synthesizer::Synthesizer(const nn::Builder& build, const HeadSettings& s, const SynthesizerSettings& own)
     : Heads(s), own_(own), length_(std::max<int64_t>(1, own.max_length.of(s.layer))) {
   const int64_t d = s.head_dim;
   const auto n = static_cast<double>(length_);
   // Xavier's bound for each head's [out, in], whatever the shape that holds all heads.
   const auto xavier = [&](const std::string& name, int64_t rows, int64_t columns, int64_t out, int64_t in) {
-    return build.xavier_uniform(s.name + name, rows, columns, std::sqrt(static_cast<double>(rows + columns) / static_cast<double>(out + in)));
+    return build.xavier_uniform(s.name + name, rows, columns,
+                                std::sqrt(static_cast<double>(rows + columns) / static_cast<double>(out + in)));
   };
   switch (own.mode) {
     case Scores::dense:
@@ -106,7 +109,8 @@ Synthesizer::Synthesizer(const nn::Builder& build, const HeadSettings& s, const 
       first_ = build.normal(s.name + ".scores.table", {s.heads * length_, length_}, 1 / std::sqrt(n));
       break;
     case Scores::frozen_random:
-      frozen_ = nn::Buffer{s.name + ".scores.table", build.normal(s.name + ".scores.table", {s.heads * length_, length_}, 1 / std::sqrt(n)).value};
+      frozen_ = nn::Buffer{s.name + ".scores.table",
+                           build.normal(s.name + ".scores.table", {s.heads * length_, length_}, 1 / std::sqrt(n)).value};
       break;
     case Scores::factorised_random: {
       // So that the products have the deviation 1 / sqrt(length) too.
@@ -142,7 +146,8 @@ HeadOutput Synthesizer::forward(Context& context, HeadInput& input) {
 
 // [sigmoid(a), 1 - sigmoid(a)], the softmax of a and 0.
 Variable Synthesizer::shares(Context& context) {
-  return ops::softmax(context, ops::batched_product(context, *alpha_, ones(context, 1, 1), {1, 2}, {{{0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}}}));
+  return ops::softmax(context,
+                      ops::batched_product(context, *alpha_, ones(context, 1, 1), {1, 2}, {{{0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}}}));
 }
 
 // x times one of the shares, row by row; x itself where there are none.
@@ -215,7 +220,8 @@ Variable Synthesizer::as_product(Context& context, const Variable& q, const Vari
 Variable Synthesizer::factor(Context& context, const Variable& rows, Parameter& weight, int64_t width) const {
   const int64_t d = settings().head_dim, t = rows.value.shape()[0];
   std::vector<ProductGroup> groups;
-  for (int64_t h = 0; h < settings().heads && t > 0; ++h) groups.push_back({{0, t, h * d, d}, {h * width, width, 0, d}, {0, t, h * width, width}});
+  for (int64_t h = 0; h < settings().heads && t > 0; ++h)
+    groups.push_back({{0, t, h * d, d}, {h * width, width, 0, d}, {0, t, h * width, width}});
   return ops::batched_product(context, rows, weight, {t, settings().heads * width}, std::move(groups), {.transpose_b = true});
 }
 
@@ -237,8 +243,8 @@ Variable Synthesizer::as_scores(Context& context, const Variable& q, const Varia
   return ops::synthetic_attention(context, scores, v, packing, softmax());
 }
 
-// Products of n^2 a head with rows of the scores' width E and of the values' D: 2 E + 2 D forward; backward the scores again, dP, dV and two
-// for the factors. A table or two short rows take a few FLOPs a pair; only what stands beside them is a product.
+// Products of n^2 a head with rows of the scores' width E and of the values' D: 2 E + 2 D forward; backward the scores again, dP, dV and
+// two for the factors. A table or two short rows take a few FLOPs a pair; only what stands beside them is a product.
 AttentionCost Synthesizer::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum;
   const double d = settings().head_dim, e = static_cast<double>(score_width()), heads = settings().heads;
@@ -284,7 +290,8 @@ std::vector<double> Synthesizer::dense_weights(const DenseInput& in) const {
   std::vector<double> w(n * n);
   double share = 1, other = mixed() ? 1 : 0;
   if (alpha_) {
-    const double a = alpha_->value.dtype() == Dtype::f64 ? alpha_->value.data<double>()[0] : static_cast<double>(alpha_->value.data<float>()[0]);
+    const double a =
+        alpha_->value.dtype() == Dtype::f64 ? alpha_->value.data<double>()[0] : static_cast<double>(alpha_->value.data<float>()[0]);
     share = 1 / (1 + std::exp(-a));
     other = 1 - share;
   }
@@ -293,7 +300,8 @@ std::vector<double> Synthesizer::dense_weights(const DenseInput& in) const {
     for (size_t j = 0; j < n; ++j) {
       double dot = 0;
       for (size_t c = 0; c < d && mixed(); ++c) dot += in.q()[i * d + c] * in.k()[j * d + c] / std::sqrt(static_cast<double>(d));
-      const double s = share * dense_score(in, in.head - settings().first_head, static_cast<int32_t>(i), static_cast<int32_t>(j)) + other * dot;
+      const double s =
+          share * dense_score(in, in.head - settings().first_head, static_cast<int32_t>(i), static_cast<int32_t>(j)) + other * dot;
       sum += w[i * n + j] = std::exp(s);
     }
     for (size_t j = 0; j < n; ++j) w[i * n + j] /= sum;
@@ -303,6 +311,6 @@ std::vector<double> Synthesizer::dense_weights(const DenseInput& in) const {
 
 }  // namespace
 
-AttentionVariant synthesizer_variant() { return variant<Synthesizer, Settings>("synthesizer", true); }
+AttentionVariant synthesizer_variant() { return variant<Synthesizer, SynthesizerSettings>("synthesizer", true); }
 
 }  // namespace tapeformer::models

@@ -30,6 +30,10 @@ function(tapeformer_library name)
   elseif(NOT name STREQUAL kernels)
     target_precompile_headers(tapeformer_${name} REUSE_FROM tapeformer_core)
   endif()
+  # Not the kernels, which are large by themselves and of which some must not see the standard library.
+  if(TAPEFORMER_GROUPED AND NOT name STREQUAL kernels)
+    set_target_properties(tapeformer_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
   set_property(GLOBAL APPEND PROPERTY TAPEFORMER_LIBRARIES tapeformer_${name})
 endfunction()
 
