@@ -20,7 +20,7 @@ namespace tapeformer::tools {
 
 struct Command;
 
-// What is asked of an option; what breaks it is a ParseError, exit 1.
+// What is asked of an option. A command line that breaks it is exit 2.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(&option) {}
@@ -28,9 +28,9 @@ class Option {
   Option& one_of(std::initializer_list<const char*> words);
   Option& range(int64_t least, int64_t most);
   Option& range_of_reals(double least, double most);
-  Option& list();                                          // one word, its items parted by commas
+  Option& list();                                                 // one word, its items parted by commas
   Option& rewrite(std::string (*rewritten)(const std::string&));  // of each item, before it is checked
-  Option& needs(const char* other);                        // by its name
+  Option& needs(const char* other);                               // by its name
   Option& excludes(const Option& other);
 
  private:
