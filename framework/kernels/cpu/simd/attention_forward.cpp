@@ -81,9 +81,6 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
   });
 }
 
-// x, or NaN where sum is: Log of a NaN is not one.
-HWY_INLINE V or_nan(V sum, V x) { return hn::IfThenElse(hn::IsNaN(sum), sum, x); }
-
 // o = sums / sum of exponentials, and the log-sum-exp. A row without keys has sum 0: o = 0 and lse = +infinity.
 template <int DH>
 HWY_INLINE void finish_queries(const Head<DH>& h, const Running& st, int rows, float kept, const float* sums, Rows o, float* lse) {

@@ -47,6 +47,11 @@ HWY_INLINE V exp2(V x) {
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, t))));
 }
 
+HWY_INLINE V lowest() { return hn::Neg(hn::Inf(D())); }
+HWY_INLINE V exponential(V x) { return exp2(hn::Mul(x, hn::Set(D(), 1.44269504088896341f))); }
+// x, or NaN where sum is: Log of a NaN is not one.
+HWY_INLINE V or_nan(V sum, V x) { return hn::IfThenElse(hn::IsNaN(sum), sum, x); }
+
 // e^(-x^2/2), and the standard normal distribution function as 1 - e^(-x^2/2) t q(t) with t = 1 / (1 + 0.34 |x|): the form of Hastings
 // (Abramowitz, Stegun 7.1.26) with two more terms, fitted to a relative error of 8e-8 of the tail up to |x| = 5.5.
 struct Normal {

@@ -22,7 +22,7 @@ float multiply_add_here(ptrdiff_t rounds) {
   const D d;
   const V factor = hn::Set(d, 0.5f), addend = hn::Set(d, 1.0f);
   V v[chains];
-// Not unrolled early, the chains stay in memory with 16 registers, and the "peak" is a third of it.
+  // Not unrolled early, the chains stay in memory with 16 registers, and the "peak" is a third of it.
 #pragma GCC unroll 10
   for (int c = 0; c < chains; ++c) v[c] = hn::Set(d, static_cast<float>(c));
   for (ptrdiff_t r = 0; r < rounds; ++r)

@@ -19,11 +19,7 @@ namespace {
 // Rows whose elements are summed before they are added to the sums of all: a float sum of thousands of terms loses too much.
 constexpr int kSummed = 32;
 
-HWY_INLINE V lowest() { return hn::Neg(hn::Inf(D())); }
-HWY_INLINE V exponential(V x) { return exp2(hn::Mul(x, hn::Set(D(), 1.44269504088896341f))); }
-
-// most + log(sum), or NaN where the sum is: Log of a NaN is not one.
-HWY_INLINE V log_sum(V most, V sum) { return hn::IfThenElse(hn::IsNaN(sum), sum, hn::Add(most, hn::Log(D(), sum))); }
+HWY_INLINE V log_sum(V most, V sum) { return or_nan(sum, hn::Add(most, hn::Log(D(), sum))); }
 
 HWY_INLINE void fill(float* x, int n, V v) {
   for (int c = 0; c < n; c += kLanes) store_at(v, x, c, n);

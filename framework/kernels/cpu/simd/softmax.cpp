@@ -14,9 +14,6 @@ namespace tapeformer::simd {
 namespace HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE V lowest() { return hn::Neg(hn::Inf(D())); }
-HWY_INLINE V exponential(V x, V most) { return exp2(hn::Mul(hn::Sub(x, most), hn::Set(D(), 1.44269504088896341f))); }
-
 void softmax_row(int n, const float* x, float* y) {
   const D d;
   V most = lowest(), sum = hn::Zero(d);
@@ -26,7 +23,7 @@ void softmax_row(int n, const float* x, float* y) {
   }
   most = hn::MaxOfLanes(d, most);
   for (int c = 0; c < n; c += kLanes) {
-    const V e = exponential(load_at(x, c, n), most);
+    const V e = exponential(hn::Sub(load_at(x, c, n), most));
     sum = hn::Add(sum, first_only(e, n - c));
     store_at(e, y, c, n);
   }
