@@ -13,11 +13,6 @@ namespace {
 
 constexpr int bracket_limit = 20'000;
 
-// U+0080 to U+009F, the second set of control characters.
-bool is_c1_control(std::string_view text, size_t at) {
-  return text.substr(at, 1) == "\xC2" && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
-}
-
 bool check_characters(const SourcePtr& source, Report& report) {
   const std::string_view text = source->text;
   const auto refuse = [&](size_t at, std::string message, std::string hint) {

@@ -46,6 +46,8 @@ bool can_be_plain(std::string_view text) {
   if (text.empty() || text.back() == ' ' || means_something(text) || like_a_number(text)) return false;
   const char first = text.front();
   if (!is_word_char(first) && !is_digit(first) && first != '/' && first != '.') return false;
+  for (size_t at = 0; at < text.size(); ++at)
+    if (is_c1_control(text, at)) return false;
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return is_word_char(c) || is_digit(c) || std::string_view(" /.+-").find(c) != std::string_view::npos; });
 }

@@ -39,16 +39,20 @@ class CachingAllocator {
     std::lock_guard lock(mutex_);
     ++statistics_.allocations;
     statistics_.bytes_requested += size;
+    Block block = take_cached(size);
+    if (!block.memory) {
+      make_room(size);
+      block = take_new(size);
+    }
+    if (!block.memory) {  // what is kept for later may be what is missing now
+      free_all();
+      block = take_new(size);
+    }
+    if (!block.memory) return block;
     statistics_.bytes_in_use += size;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
     most_in_use_ = std::max(most_in_use_, statistics_.bytes_in_use);
-    if (const Block cached = take_cached(size); cached.memory) return cached;
-    make_room(size);
-    const size_t align = size >= page_aligned_from ? 4096 : alignment;
-    void* memory = std::aligned_alloc(align, (size + align - 1) / align * align);
-    if (memory) statistics_.bytes_held += size;
-    else statistics_.bytes_in_use -= size;
-    return {static_cast<std::byte*>(memory), size};
+    return block;
   }
   // `size` is what take() was asked for.
   void give_back(Block block, size_t size) noexcept {
@@ -68,8 +72,7 @@ class CachingAllocator {
   }
   void release() {
     std::lock_guard lock(mutex_);
-    for (auto& [size, of_size] : free_)
-      while (!of_size.blocks.empty()) free_last(size, of_size);
+    free_all();
   }
 
  private:
@@ -87,9 +90,19 @@ class CachingAllocator {
       }
     return {nullptr, 0};
   }
+  Block take_new(size_t size) {
+    const size_t align = size >= page_aligned_from ? 4096 : alignment;
+    void* memory = std::aligned_alloc(align, (size + align - 1) / align * align);
+    if (memory) statistics_.bytes_held += size;
+    return {static_cast<std::byte*>(memory), size};
+  }
+  void free_all() {
+    for (auto& [size, of_size] : free_)
+      while (!of_size.blocks.empty()) free_last(size, of_size);
+  }
   // Gives cached blocks back, those first whose size has waited longest, while much more would be held than was ever in use.
   void make_room(size_t bytes) {
-    while (statistics_.bytes_held + bytes > 2 * most_in_use_ + always_kept) {
+    while (statistics_.bytes_held + bytes > 2 * std::max(most_in_use_, statistics_.bytes_in_use + bytes) + always_kept) {
       auto oldest = free_.end();
       for (auto at = free_.begin(); at != free_.end(); ++at)
         if (!at->second.blocks.empty() && (oldest == free_.end() || at->second.last_use < oldest->second.last_use)) oldest = at;

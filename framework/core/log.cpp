@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "framework/core/utf8.h"
+
 namespace tapeformer {
 
 namespace {
@@ -13,13 +15,12 @@ std::string escaped(std::string_view text, std::string_view kept) {
   out.reserve(text.size());
   for (size_t i = 0; i < text.size(); ++i) {
     const auto u = static_cast<unsigned char>(text[i]);
-    const bool c1 = u == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;  // U+0080 to U+009F
     if (kept.find(text[i]) != std::string_view::npos) out += text[i];
     else if (u == '\n') out += "\\n";
     else if (u == '\r') out += "\\r";
     else if (u == '\t') out += "\\t";
     else if (u < 0x20 || u == 0x7f) out += fmt::format("\\x{:02x}", u);
-    else if (c1) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    else if (is_c1_control(text, i)) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
     else out += text[i];
   }
   return out;

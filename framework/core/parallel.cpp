@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -72,10 +73,19 @@ struct ThreadPool::State {
 ThreadPool::ThreadPool(int threads) : threads_(threads) {
   require(threads >= 1, "a pool of {} threads", threads);
   state_ = std::make_unique<State>(threads);
-  for (int i = 1; i < threads; ++i) state_->threads.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) state_->threads.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& e) {
+    const size_t made = state_->threads.size() + 1;
+    join();
+    fail(ExitCode::resource, "only {} of {} threads could be made ({}); ask for fewer, or raise the limits on memory and processes", made,
+         threads, e.what());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { join(); }
+
+void ThreadPool::join() {
   {
     std::lock_guard lock(state_->mutex);
     state_->stop = true;

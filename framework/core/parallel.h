@@ -24,7 +24,7 @@ class TaskRef {
 
 class ThreadPool {
  public:
-  // The caller of run() is one of the `threads` (>= 1).
+  // The caller of run() is one of the `threads` (>= 1). Error(resource) where the system does not give so many.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -40,6 +40,7 @@ class ThreadPool {
  private:
   struct State;
   void work(int worker);
+  void join();
   int threads_;
   std::unique_ptr<State> state_;
 };

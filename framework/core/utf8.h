@@ -13,4 +13,9 @@ size_t utf8_length(std::string_view bytes, size_t at);
 // Whether a byte stands inside of a sequence, after its first.
 constexpr bool continues_utf8(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
+// Whether U+0080 to U+009F, the second set of control characters, begins at `at`.
+constexpr bool is_c1_control(std::string_view text, size_t at) {
+  return text[at] == '\xC2' && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
+}
+
 }  // namespace tapeformer
