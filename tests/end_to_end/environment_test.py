@@ -2,6 +2,7 @@
 """What surrounds a run changes nothing in it: locale, time zone, paths, umask, closed streams, threads, signals, other runs in the same directory."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,14 @@ def streams(work):
     process = start(work, "hangup")
     process.send_signal(signal.SIGHUP)
     check(process.wait(timeout=120) == 0 and work.same("straight", "hangup") is None, f"SIGHUP: exit {process.returncode}")
+
+
+def limits(work):
+    # R-6: fewer threads than asked for are said, and nothing is left behind.
+    for words in ("train config.yaml -o crowded device.threads=64", "predict plain --threads 64 test.tsv"):
+        done = subprocess.run(["bash", "-c", f"ulimit -v 400000; exec '{BINARY}' {words}"], cwd=work.path, capture_output=True, text=True, check=False, timeout=60)
+        check(done.returncode == 6 and re.search(r"only \d+ of 64 threads", done.stderr) and not done.stdout, f"{words}: exit {done.returncode} {done.stderr}")
+    check(not os.path.exists(work.file("crowded")), "a run without threads left its directory")
 
 
 def start(work, run, *words, **options):
@@ -130,6 +139,6 @@ def threads(work):
 
 with Workplace() as work:
     check("duration: 12" in CONFIG, "the short run has 12 updates")
-    for part in (surroundings, signals, streams, one_winner, threads):
+    for part in (surroundings, signals, streams, limits, one_winner, threads):
         part(work)
 finish(70)
