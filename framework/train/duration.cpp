@@ -61,6 +61,10 @@ void read_duration(config::Section& section, std::string_view key, Duration& dur
   if (duration.updates) words.push_back(fmt::format("{}", *duration.updates));
   if (duration.seconds) words.push_back(seconds_text(*duration.seconds));
   section.field(key, words, help);
+  if (words.empty() && section.given(key)) {
+    section.fault(key, fmt::format("'{}' is an empty list", section.path(key)), "give a limit, such as 20ep, or remove the line for the default");
+    return;
+  }
   Duration read;
   for (const std::string& word : words)
     if (const auto wrong = parse_duration(word, read)) {
@@ -68,15 +72,6 @@ void read_duration(config::Section& section, std::string_view key, Duration& dur
       return;
     }
   duration = read;
-}
-
-std::string Duration::text() const {
-  std::string all;
-  const auto add = [&](const std::string& word) { all += (all.empty() ? "" : ", ") + word; };
-  if (epochs) add(fmt::format("{}ep", *epochs));
-  if (updates) add(fmt::format("{}", *updates));
-  if (seconds) add(seconds_text(*seconds));
-  return all;
 }
 
 std::optional<int64_t> Duration::total_updates(int64_t updates_per_epoch) const {

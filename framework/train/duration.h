@@ -17,10 +17,7 @@ struct Duration {
   std::optional<int64_t> updates;
   std::optional<double> seconds;
 
-  bool empty() const { return !epochs && !updates && !seconds; }
   bool operator==(const Duration&) const = default;
-  // "20ep, 50000, 7200s": reads back as the same duration when it is given as a list.
-  std::string text() const;
   // The updates that epochs and updates allow when an epoch has `updates_per_epoch` of them, at least 1; nullopt when only time limits.
   // Part of an epoch is rounded up to a whole update.
   std::optional<int64_t> total_updates(int64_t updates_per_epoch) const;

@@ -82,7 +82,7 @@ TEST_CASE("malformed durations are refused with the word and what is expected", 
     REQUIRE(wrong);
     CHECK(wrong->find("'" + word + "'") != std::string::npos);
     CHECK(wrong->find("50k") != std::string::npos);
-    CHECK(d.empty());
+    CHECK(d == Duration{});
   }
 }
 
@@ -109,19 +109,13 @@ TEST_CASE("the total is the nearest limit in updates", "[duration]") {
   CHECK(total({1e12, {}, {}}, 1000000000) == 1000000000000000000);
 }
 
-TEST_CASE("the text of a duration names its limits", "[duration]") {
-  CHECK(Duration{20.0, 50000, 7200.0}.text() == "20ep, 50000, 7200s");
-  CHECK(Duration{0.5, {}, {}}.text() == "0.5ep");
-  CHECK(Duration{}.text().empty());
-}
-
 TEST_CASE("durations are read from a config, one word or a list", "[duration]") {
   CHECK(read("duration: 20ep\n") == Duration{20.0, {}, {}});
   CHECK(read("duration: 50000\n") == Duration{{}, 50000, {}});
   CHECK(read("duration: [20ep, 2h, 50k]\n") == Duration{20.0, 50000, 7200.0});
   CHECK(read("{}\n", {3.0, {}, 60.0}) == Duration{3.0, {}, 60.0});
   CHECK(read("duration: 2h\n", {3.0, {}, {}}) == Duration{{}, {}, 7200.0});
-  for (const char* wrong : {"duration: 20eq\n", "duration: [2ep, 3ep]\n", "duration: -1\n", "duration: {a: 1}\n", "duration: 1.5\n"}) {
+  for (const char* wrong : {"duration: 20eq\n", "duration: [2ep, 3ep]\n", "duration: -1\n", "duration: {a: 1}\n", "duration: 1.5\n", "duration: []\n"}) {
     INFO(wrong);
     try {
       read(wrong);
