@@ -66,14 +66,14 @@ Head head_of(const SortedBlocksCall& call, const std::vector<int64_t>& results, 
 struct Normalised {
   std::vector<float> p, weight;
   Normalised(const Head& head, View<const float> matrices, int count)
-      : p(static_cast<size_t>(head.made * head.m)), weight(static_cast<size_t>(head.made)) {
+      : p(static_cast<size_t>(head.made) * static_cast<size_t>(head.m)), weight(static_cast<size_t>(head.made)) {
     for (int u = 0; u < head.made; ++u) {
       const float* row = matrices.row(head.first_block + u) + head.h * head.call.width;
       double sum = 0;
       for (int v = 0; v < count; ++v) sum += static_cast<double>(row[v]);
       weight[static_cast<size_t>(u)] = static_cast<float>(sum);
       for (int v = 0; v < count; ++v)
-        p[static_cast<size_t>(u * head.m + v)] = sum != 0 ? static_cast<float>(static_cast<double>(row[v]) / sum) : 0.f;
+        p[static_cast<size_t>(u) * static_cast<size_t>(head.m) + static_cast<size_t>(v)] = sum != 0 ? static_cast<float>(static_cast<double>(row[v]) / sum) : 0.f;
     }
   }
 };
@@ -139,7 +139,7 @@ namespace {
 // dp of one head: A_uv = sum over the slots of <dout_u[t], x_v[t]> for both kinds of slots; then (A_uv - sum over v of p_uv A_uv / w) / w.
 void matrix_gradient(const Head& head, const Matrices& matrices, View<const float> x, View<const float> dout, View<float> dp, float* scratch) {
   const SortedBlocksCall& call = head.call;
-  const auto size = static_cast<size_t>(head.made * head.m);
+  const size_t size = static_cast<size_t>(head.made) * static_cast<size_t>(head.m);
   std::vector<float> sums[2] = {std::vector<float>(size), std::vector<float>(size)};
   for (int32_t t = 0; t < call.block; ++t) {
     simd::Product product;
@@ -159,7 +159,8 @@ void matrix_gradient(const Head& head, const Matrices& matrices, View<const floa
       const Normalised& n = kind == 0 ? matrices.full : matrices.partial;
       const float w = n.weight[static_cast<size_t>(u)];
       if (w == 0) continue;
-      const float *a = sums[kind].data() + u * head.m, *weight = n.p.data() + u * head.m;
+      const ptrdiff_t first = ptrdiff_t{u} * head.m;
+      const float *a = sums[kind].data() + first, *weight = n.p.data() + first;
       double mean = 0;
       for (int v = 0; v < head.m - kind; ++v) mean += static_cast<double>(weight[v]) * static_cast<double>(a[v]);
       float* to = dp.row(head.first_block + u) + head.h * call.width;

@@ -22,13 +22,24 @@ struct BackwardTiles {
   float *p, *ds, *dq;
 };
 
-// P and dS of a strip, and its part of dQ.
+// P and dS of a strip in the columns of `kept`, and its part of dQ.
 template <int DH, int R>
-HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const BackwardTiles& b) {
+HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, Span kept, const BackwardTiles& b) {
   const D d;
+  const Span span = span_of(*t.bounds, r, r + R, t.columns);
   float* p = b.p + r % kKept * kTile;
   float* ds = b.ds + r % kKept * kTile;
-  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+  const auto no_keys = [&](int from, int to) HWY_ATTR {
+    for (int i = 0; i < R; ++i)
+      for (int n = from; n < to; n += kLanes) {
+        hn::Store(hn::Zero(d), d, p + i * kTile + n);
+        hn::Store(hn::Zero(d), d, ds + i * kTile + n);
+      }
+  };
+  if (span.from == span.to) return no_keys(kept.from, kept.to);
+  no_keys(kept.from, span.from);
+  no_keys(span.to, kept.to);
+  for_columns(span.from, span.to, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
     multiply<Left::rows, R, C>(b.q + r * h.width, h.width, b.kt + n, kTile, h.dim, s);
@@ -38,12 +49,12 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const Ba
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i) {
     const V l = hn::Set(d, b.lse[r + i]);
-    for (int n = 0; n < t.columns; n += kLanes) hn::Store(exp2(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
+    for (int n = span.from; n < span.to; n += kLanes) hn::Store(exp2(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
   }
   alignas(64) float keep[R * kTile];
   if (t.drop)
-    for (int i = 0; i < R; ++i) dropout_row(t, r + i, t.drop->scale, keep + i * kTile);
-  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+    for (int i = 0; i < R; ++i) dropout_row(t, r + i, span, t.drop->scale, keep + i * kTile);
+  for_columns(span.from, span.to, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
     multiply<Left::rows, R, C>(b.d_o + r * h.width, h.width, b.vt + n, kTile, h.dim, s);
@@ -65,10 +76,11 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, const Ba
     }
     store(s, ds + n, kTile);
   });
-  for_columns(h.columns, [&]<int C>(int n) HWY_ATTR {
+  const int used = smaller(span.to, t.keys) - span.from;
+  for_columns(0, h.columns, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> acc;
     load(acc, b.dq + r * h.width + n, h.width);
-    multiply<Left::rows, R, C>(ds, kTile, b.k + n, h.width, t.keys, acc);
+    multiply<Left::rows, R, C>(ds + span.from, kTile, b.k + span.from * h.width + n, h.width, used, acc);
     store(acc, b.dq + r * h.width + n, h.width);
   });
 }
@@ -99,9 +111,10 @@ template <int DH>
 void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d_o, Rows dk, Rows dv, float* part, float* scratch) {
   const Head<DH> h(u.head_dim);
   const D d;
-  const int tile = kTile * h.width, count = u.met_last - u.met_first;
+  const int count = u.met_last - u.met_first;
+  const ptrdiff_t tile = ptrdiff_t{kTile} * h.width;
   float* next = scratch;
-  const auto take = [&](int floats) HWY_ATTR {
+  const auto take = [&](ptrdiff_t floats) HWY_ATTR {
     float* at = next;
     next += floats;
     return at;
@@ -112,7 +125,7 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
   float* packed = take(count);  // of each query tile: 1 where its operands are packed
   for (int i = 0; i < count; ++i) packed[i] = 0;
   const int part_rows = round_up(smaller(u.met_last * kTile, u.queries), kStripStep) - u.met_first * kTile;
-  for (int x = 0; x < part_rows * h.width; x += kLanes) hn::Store(hn::Zero(d), d, part + x);
+  for (ptrdiff_t x = 0; x < ptrdiff_t{part_rows} * h.width; x += kLanes) hn::Store(hn::Zero(d), d, part + x);
   Bounds bounds;
   for (int j = u.first; j < u.last; ++j) {
     const int k0 = j * kTile, keys = smaller(kTile, u.keys - k0), columns = round_up(keys, kLanes);
@@ -125,7 +138,8 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
     }
     for (int e = u.begin[j]; e < u.begin[j + 1]; ++e) {
       const int i = u.entries[e].tile, q0 = i * kTile, rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
-      const int at = (i - u.met_first) * tile, row_at = (i - u.met_first) * kTile;
+      const int row_at = (i - u.met_first) * kTile;
+      const ptrdiff_t at = (i - u.met_first) * tile;
       if (packed[i - u.met_first] == 0) pack_queries(h, u, o, lse, d_o, q0, qp + at, dop + at, lse2 + row_at, delta + row_at);
       packed[i - u.met_first] = 1;
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
@@ -133,9 +147,14 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
       const BackwardTiles b{qp + at, dop + at, kt, vt, kp, lse2 + row_at, delta + row_at, p, ds, part + at};
       for (int r0 = 0; r0 < bounds.rows; r0 += kKept) {
         const int some = smaller(kKept, bounds.rows - r0);
-        for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR { backward_strip<DH, R>(h, t, r0 + r, b); });
-        add_product(round_up(keys, kStripStep), h.columns, some, p, kTile, b.d_o + r0 * h.width, h.width, dvp, h.width);
-        add_product(round_up(keys, kStripStep), h.columns, some, ds, kTile, b.q + r0 * h.width, h.width, dkp, h.width);
+        const Span kept = span_of(bounds, r0, r0 + some, columns);
+        const int used = round_up(smaller(kept.to, keys) - kept.from, kStripStep);
+        for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR { backward_strip<DH, R>(h, t, r0 + r, kept, b); });
+        const auto add_rows = [&](const float* x, const float* y, float* sum) HWY_ATTR {
+          add_product(used, h.columns, some, x + kept.from, kTile, y + r0 * h.width, h.width, sum + kept.from * h.width, h.width);
+        };
+        add_rows(p, b.d_o, dvp);
+        add_rows(ds, b.q, dkp);
       }
     }
     const V ln2 = hn::Set(d, kLn2);  // the packed queries carry scale * log2 e
@@ -159,7 +178,7 @@ void SumPartsTarget(const AttentionUnit& u, const AttentionPart* parts, int coun
       V sum = hn::Zero(d);
       for (int i = 0; i < count; ++i)
         if (r / kTile >= parts[i].first && r / kTile < parts[i].last)
-          sum = hn::Add(sum, hn::Load(d, parts[i].data + (r - parts[i].first * kTile) * width + c));
+          sum = hn::Add(sum, hn::Load(d, parts[i].data + ptrdiff_t{r - parts[i].first * kTile} * width + c));
       put(hn::Mul(sum, factor), u.add, row, c, u.head_dim);
     }
   }

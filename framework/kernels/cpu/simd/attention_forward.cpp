@@ -30,11 +30,13 @@ template <int DH, int R>
 HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const float* q, const float* kt, const float* v, float* o,
                               Running& st) {
   const D d;
+  const Span span = span_of(*t.bounds, r, r + R, t.columns);
+  if (span.from == span.to) return;
   alignas(64) float p[R * kTile];
   V top[R];
 #pragma GCC unroll 8
   for (int i = 0; i < R; ++i) top[i] = hn::Set(d, kLowest);
-  for_columns(t.columns, [&]<int C>(int n) HWY_ATTR {
+  for_columns(span.from, span.to, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
     multiply<Left::rows, R, C>(q + r * h.width, h.width, kt + n, kTile, h.dim, s);
@@ -59,7 +61,7 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
       m = risen;
       st.top[r + i] = hn::GetLane(risen);
     }
-    for (int n = 0; n < t.columns; n += kLanes) {
+    for (int n = span.from; n < span.to; n += kLanes) {
       const V e = exp2(hn::Sub(hn::Load(d, p + i * kTile + n), m));
       hn::Store(e, d, p + i * kTile + n);
       sum = hn::Add(sum, e);
@@ -69,14 +71,15 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
   if (t.drop)
     for (int i = 0; i < R; ++i) {
       alignas(64) float keep[kTile];
-      dropout_row(t, r + i, 1.f, keep);
-      for (int n = 0; n < t.columns; n += kLanes)
+      dropout_row(t, r + i, span, 1.f, keep);
+      for (int n = span.from; n < span.to; n += kLanes)
         hn::Store(hn::Mul(hn::Load(d, p + i * kTile + n), hn::Load(d, keep + n)), d, p + i * kTile + n);
     }
-  for_columns(h.columns, [&]<int C>(int n) HWY_ATTR {
+  const int used = smaller(span.to, t.keys) - span.from;
+  for_columns(0, h.columns, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> acc;
     load(acc, o + r * h.width + n, h.width);
-    multiply<Left::rows, R, C>(p, kTile, v + n, h.width, t.keys, acc);
+    multiply<Left::rows, R, C>(p + span.from, kTile, v + span.from * h.width + n, h.width, used, acc);
     store(acc, o + r * h.width + n, h.width);
   });
 }
@@ -135,7 +138,8 @@ template <int DH>
 void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
   const Head<DH> h(u.head_dim);
   const D d;
-  const int tile = kTile * h.width, met = u.met_last - u.met_first;
+  const int met = u.met_last - u.met_first;
+  const ptrdiff_t tile = ptrdiff_t{kTile} * h.width;
   float* kt = scratch;
   float* vp = kt + met * tile;
   float* qp = vp + met * tile;
@@ -147,7 +151,8 @@ void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
   for (int i = u.first; i < u.last; ++i) {
     const int q0 = i * kTile, rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
     for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
-      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0), at = (j - u.met_first) * tile;
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0);
+      const ptrdiff_t at = (j - u.met_first) * tile;
       if (packed[j - u.met_first] != 0) continue;
       packed[j - u.met_first] = 1;
       pack_rows_transposed(u.k, u.key_rows, k0, keys, round_up(keys, kLanes), h.dim, qp, kt + at);
@@ -160,7 +165,8 @@ void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
     }
     for (int x = 0; x < rows_up * h.width; x += kLanes) hn::Store(hn::Zero(d), d, sums + x);
     for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
-      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0), at = (j - u.met_first) * tile;
+      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0);
+      const ptrdiff_t at = (j - u.met_first) * tile;
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
       const Pair t = make_pair(u, q0, k0, bounds);
       for_strips(round_up(bounds.rows, kStripStep),

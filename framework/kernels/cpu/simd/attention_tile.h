@@ -82,18 +82,18 @@ HWY_INLINE void for_strips(int rows, const F& f) {
     if (r < rows) f.template operator()<2>(r);
 }
 
-// Calls f.template operator()<C>(column) for blocks of C vectors that cover [0, columns), a multiple of kLanes.
+// Calls f.template operator()<C>(column) for blocks of C vectors that cover [from, to), multiples of kLanes.
 template <class F>
-HWY_INLINE void for_columns(int columns, const F& f) {
-  int n = 0;
-  for (; n + kCols <= columns; n += kCols) f.template operator()<2>(n);
-  if (n < columns) f.template operator()<1>(n);
+HWY_INLINE void for_columns(int from, int to, const F& f) {
+  int n = from;
+  for (; n + kCols <= to; n += kCols) f.template operator()<2>(n);
+  if (n < to) f.template operator()<1>(n);
 }
 
 // C[M x N] += X' Y with X stored as [K][M]; M a multiple of kStripStep, N of kLanes.
 HWY_INLINE void add_product(int M, int N, int K, const float* x, size_t ldx, const float* y, size_t ldy, float* c, size_t ldc) {
   for_strips(M, [&]<int R>(int r) HWY_ATTR {
-    for_columns(N, [&]<int C>(int n) HWY_ATTR {
+    for_columns(0, N, [&]<int C>(int n) HWY_ATTR {
       Accumulators<R, C> b;
       load(b, c + r * ldc + n, ldc);
       multiply<Left::columns, R, C>(x + r, ldx, y + n, ldy, K, b);
@@ -206,7 +206,7 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, con
   b.rows = rows;
   if (!b.partial) return;
   const uint64_t real = ones(keys);
-  for (int r = 0; r < rows_up; ++r) b.keys[r] = real;
+  for (int r = 0; r < rows_up; ++r) b.keys[r] = r < rows ? real : 0;
   if (entry.predicate == Predicate::interval)
     for (int r = 0; r < rows; ++r) {
       const int low = u.first_key[q0 + r] - k0, high = u.end_key[q0 + r] - k0;
@@ -215,6 +215,20 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, con
   if (entry.predicate == Predicate::mask)
     for (int r = 0; r < rows; ++r) b.keys[r] &= u.masks[entry.mask].keys[r];
   while (b.rows > 0 && b.keys[b.rows - 1] == 0) --b.rows;
+}
+
+// Columns of a tile.
+struct Span {
+  int from, to;  // multiples of kLanes
+};
+
+// The columns, out of the first `columns`, that some of the rows [r, end) may use; an empty span where none may.
+HWY_INLINE Span span_of(const Bounds& b, int r, int end, int columns) {
+  if (!b.partial) return {0, columns};
+  uint64_t any = 0;
+  for (; r < end; ++r) any |= b.keys[r];
+  if (any == 0) return {0, 0};
+  return {__builtin_ctzll(any) / kLanes * kLanes, round_up(64 - __builtin_clzll(any), kLanes)};
 }
 
 template <int R, int C>
@@ -256,20 +270,21 @@ HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& 
           &bounds};
 }
 
-// Dropout factors (0 or `kept`) of row r of a pair's probabilities: out[0 .. columns), and on to the next multiple of kCols. Rows beyond
-// the end get any.
-HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const Pair& t, int r, float kept, float* HWY_RESTRICT out) {
+// Dropout factors (0 or `kept`) of row r of a pair's probabilities, in the columns of the span and perhaps some beside it. Rows beyond the
+// end get any.
+HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const Pair& t, int r, Span span, float kept, float* HWY_RESTRICT out) {
   const AttentionDropout& drop = *t.drop;
   const uint32_t query =
       t.query_places ? static_cast<uint32_t>(t.query_places[r < t.rows ? r : 0]) : t.first_query + static_cast<uint32_t>(r);
   if (t.key_places) {
     uint32_t words[kTile];
-    philox_at(drop.key, t.key_places, t.keys, query, drop.sample, drop.step, words);
-    for (int c = 0; c < t.columns; ++c) out[c] = c >= t.keys || words[c] < drop.threshold ? 0.f : kept;
+    const int end = smaller(span.to, t.keys);
+    philox_at(drop.key, t.key_places + span.from, end - span.from, query, drop.sample, drop.step, words + span.from);
+    for (int c = span.from; c < span.to; ++c) out[c] = c >= end || words[c] < drop.threshold ? 0.f : kept;
     return;
   }
   const RowDropout row(drop.key, drop.threshold, kept, query, drop.sample, drop.step);
-  for (int c = 0; c < t.columns; c += kCols) {
+  for (int c = span.from / kCols * kCols; c < span.to; c += kCols) {
     V first, second;
     row.factors(static_cast<int>(t.first_key) + c, first, second);
     hn::Store(first, D(), out + c);

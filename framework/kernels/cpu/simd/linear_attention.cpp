@@ -49,7 +49,7 @@ HWY_INLINE void pack_features(const Sizes& s, ConstRows x, int rows, int rows_up
 // C[rows x columns] = X Y, with X packed [rows][dim] and Y packed [dim][columns].
 HWY_INLINE void rows_product(const Sizes& s, int rows, const float* x, const float* y, float* c) {
   for_strips(rows, [&]<int R>(int r) HWY_ATTR {
-    for_columns(s.columns, [&]<int C>(int n) HWY_ATTR {
+    for_columns(0, s.columns, [&]<int C>(int n) HWY_ATTR {
       Accumulators<R, C> b;
       clear(b);
       multiply<Left::rows, R, C>(x + r * s.width, s.width, y + n, s.width, s.dim, b);
@@ -63,7 +63,7 @@ HWY_INLINE void state_product(const Sizes& s, int rows, const float* x, const fl
   const int whole = s.dim / kStripStep * kStripStep;
   add_product(whole, s.columns, rows, x, s.width, y, s.width, c, s.width);
   for (int r = whole; r < s.dim; ++r)
-    for_columns(s.columns, [&]<int C>(int n) HWY_ATTR {
+    for_columns(0, s.columns, [&]<int C>(int n) HWY_ATTR {
       Accumulators<1, C> b;
       load(b, c + r * s.width + n, s.width);
       multiply<Left::columns, 1, C>(x + r, s.width, y + n, s.width, rows, b);
