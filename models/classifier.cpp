@@ -14,7 +14,7 @@ class Classifier : public SequenceModel {
   ops::Loss target_loss(Context& context, const Variable& output, const data::Batch& batch) override {
     return ops::cross_entropy(context, output, batch.targets,
                               {.class_weights = class_weights(context),
-                               .row_weights = batch.weights.defined() ? batch.weights.converted(context.dtype) : Tensor(),
+                               .row_weights = row_weights(batch, context.dtype),
                                .label_smoothing = context.mode == Mode::train ? settings().label_smoothing : 0});
   }
 };

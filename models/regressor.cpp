@@ -12,8 +12,7 @@ class Regressor : public SequenceModel {
 
  protected:
   ops::Loss target_loss(Context& context, const Variable& output, const data::Batch& batch) override {
-    return ops::mean_squared_error(context, output, batch.targets,
-                                   batch.weights.defined() ? batch.weights.converted(context.dtype) : Tensor());
+    return ops::mean_squared_error(context, output, batch.targets, row_weights(batch, context.dtype));
   }
 };
 

@@ -38,7 +38,7 @@ ops::Loss SequenceModel::loss(Context& context, const Variable& output, const da
 }
 
 double SequenceModel::target_count(const data::Batch& batch) const {
-  const Tensor weights = reads_ == Reads::sequences && batch.weights.defined() ? batch.weights.converted(Dtype::f64) : Tensor();
+  const Tensor weights = row_weights(batch, Dtype::f64);
   double count = 0;
   for (int64_t r = 0; r < batch.targets.shape()[0]; ++r) {
     double weight = weights.defined() ? weights.data<double>()[r] : 1;
@@ -62,6 +62,16 @@ std::vector<nn::Cost> SequenceModel::cost(const std::vector<int32_t>& lengths) c
   parts.push_back(
       head_.cost(reads_ == Reads::rows ? std::accumulate(lengths.begin(), lengths.end(), 0.0) : static_cast<double>(lengths.size())));
   return parts;
+}
+
+Tensor SequenceModel::row_weights(const data::Batch& batch, Dtype dtype) const {
+  if (!batch.weights.defined()) return {};
+  if (reads_ == Reads::sequences) return batch.weights.converted(dtype);
+  const Tensor of_sample = batch.weights.converted(Dtype::f64);
+  std::vector<double> of_row;
+  for (int b = 0; b < batch.packing.sequences(); ++b)
+    of_row.insert(of_row.end(), static_cast<size_t>(batch.packing.length(b)), of_sample.data<double>()[b]);
+  return Tensor::of(of_row).converted(dtype);
 }
 
 Tensor SequenceModel::class_weights(const Context& context) const {

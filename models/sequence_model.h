@@ -26,6 +26,8 @@ class SequenceModel : public nn::Model {
   const ModelSettings& settings() const { return settings_; }
   // Class weights in the context's dtype, undefined where there are none.
   Tensor class_weights(const Context&) const;
+  // Of each output row, its sample's; undefined where all are 1.
+  Tensor row_weights(const data::Batch&, Dtype) const;
 
  private:
   ModelSettings settings_;

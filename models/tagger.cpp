@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One class for each row: a head on every row, cross-entropy over the rows that have a tag.
+// One class for each row: a head on every row, cross-entropy over the rows that have a tag, each with its sample's weight.
 #include "models/sequence_model.h"
 
 namespace tapeformer::models {
@@ -14,7 +14,7 @@ class Tagger : public SequenceModel {
   ops::Loss target_loss(Context& context, const Variable& output, const data::Batch& batch) override {
     return ops::cross_entropy(context, output, batch.targets,
                               {.class_weights = class_weights(context),
-                               .row_weights = {},
+                               .row_weights = row_weights(batch, context.dtype),
                                .label_smoothing = context.mode == Mode::train ? settings().label_smoothing : 0});
   }
 };
