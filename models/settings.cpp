@@ -35,7 +35,7 @@ void read_norm(config::Section s, ModelSettings& out) {
 
 }  // namespace
 
-ModelSettings read_model_settings(config::Section root, int64_t max_length) {
+ModelSettings read_model_settings(config::Section root, int64_t max_length, data::Task task) {
   ModelSettings out;
   config::Section s = root.section("model", "the network");
   s.field("dim", out.dim, width, "width C of the rows");
@@ -58,6 +58,8 @@ ModelSettings read_model_settings(config::Section root, int64_t max_length) {
   head.field("hidden", out.head_hidden, config::between(0, 1 << 20), "width of a hidden layer with ReLU; 0: none");
   head.field("dropout", out.head_dropout, probability, "before the last linear layer");
   s.field("label_smoothing", out.label_smoothing, probability, "of the cross-entropy in training");
+  if (task == data::Task::tagging) s.unused("pooling", "data.task: tagging");
+  if (task == data::Task::regression) s.unused("label_smoothing", "data.task: regression");
   return out;
 }
 

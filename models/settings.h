@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/config/section.h"
+#include "framework/data/dataset.h"
 #include "framework/kernels/pooling.h"
 #include "framework/nn/feed_forward.h"
 #include "framework/nn/norm.h"
@@ -31,7 +32,8 @@ struct ModelSettings {
   double label_smoothing = 0;
 };
 
-// `max_length` is that of the data's sequences where the config says it; what cannot take so many rows is then a fault of the config.
-ModelSettings read_model_settings(config::Section root, int64_t max_length = 0);
+// `max_length` is that of the data's sequences where the config says it; what cannot take so many rows is then a fault of the config, as is
+// a key that the task leaves without meaning.
+ModelSettings read_model_settings(config::Section root, int64_t max_length = 0, data::Task task = data::Task::classification);
 
 }  // namespace tapeformer::models

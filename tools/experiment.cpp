@@ -17,7 +17,7 @@ Experiment read_experiment(config::Document& document, Log& log) {
   int version = 1;
   top.field("version", version, config::between(1, 1), "of the config format");
   e.data = datasets::DataSettings::read(root);
-  e.model = models::read_model_settings(root, e.data.max_length);
+  e.model = models::read_model_settings(root, e.data.max_length, e.data.task);
   // Only the file says whether HDF5 has one.
   const bool has_valid_part = e.data.valid.given() || e.data.split.valid > 0 || e.data.format_of(e.data.train) == datasets::Format::hdf5;
   e.train = train::read_train_settings(root, e.data.task, has_valid_part);

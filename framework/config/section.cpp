@@ -112,6 +112,18 @@ bool read_node(Reader& reader, const Node& node, const std::string& what, const 
   return true;
 }
 
+// Reads each number of a list; leaves `values` as they are if one of them is none.
+template <class T, class V>
+bool read_list(Reader& reader, const Node& list, const std::string& number, const Range& each, std::vector<T>& values,
+               Outcome (*read)(std::string_view, V&)) {
+  std::vector<T> numbers(list.items.size());
+  bool good = true;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    good &= read_node<T, V>(reader, list.items[i], fmt::format("{}[{}]", reader.path(), i), number, each, numbers[i], read);
+  if (good) values = std::move(numbers);
+  return good;
+}
+
 template <class T, class V>
 void read_field(SectionState& section, std::string_view key, T& value, const Range& range, const char* kind, std::string_view help,
                 Outcome (*read)(std::string_view, V&)) {
@@ -241,14 +253,23 @@ void Section::field(std::string_view key, std::vector<double>& value, Range each
   const Node* node = reader.given();
   if (node == nullptr) return;
   if (node->kind != Node::Kind::list) return reader.refuse("write [a, b]");
-  std::vector<double> numbers(node->items.size());
-  bool good = true;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    good &=
-        read_node<double, double>(reader, node->items[i], fmt::format("{}[{}]", reader.path(), i), number, each, numbers[i], read_number);
-  if (!good) return;
-  value = std::move(numbers);
-  reader.accept(yaml_list(value));
+  if (read_list<double, double>(reader, *node, number, each, value, read_number)) reader.accept(yaml_list(value));
+}
+
+void Section::field(std::string_view key, std::vector<int>& value, Range each, std::string_view help) {
+  const std::string number = "an integer" + words_of(each);
+  const auto text = [](const std::vector<int>& numbers) { return numbers.size() == 1 ? yaml_text(numbers[0]) : yaml_list(numbers); };
+  Reader reader(*state_, key, number + ", or a list of such", help, text(value));
+  const Node* node = reader.given();
+  if (node == nullptr) return;
+  if (node->kind == Node::Kind::list) {
+    if (!read_list<int, int64_t>(reader, *node, number, each, value, read_number)) return;
+  } else {
+    int one = 0;
+    if (!read_node<int, int64_t>(reader, *node, reader.path(), reader.type(), each, one, read_number)) return;
+    value.assign(1, one);
+  }
+  reader.accept(text(value));
 }
 
 size_t Section::choose(std::string_view key, size_t by_default, const std::vector<std::string_view>& words, std::string_view help) {
@@ -363,6 +384,11 @@ bool Section::given(std::string_view key) const {
 
 void Section::fault(std::string_view key, std::string message, std::string hint) {
   state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint));
+}
+void Section::unused(std::string_view key, std::string_view because) {
+  for (const Member& m : state_->members)
+    if (!m.section && m.field.key == key && m.field.text != m.field.default_text)
+      fault(key, fmt::format("'{}' has no meaning with '{}'", path(key), because), "remove it");
 }
 void Section::warn(std::string_view key, std::string message) {
   state_->document->report.add({Fault::Kind::warning, place_of(*state_, key), std::move(message), {}});

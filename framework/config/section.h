@@ -41,6 +41,7 @@ class Section {
   void field(std::string_view key, std::string& value, std::string_view help);
   void field(std::string_view key, std::vector<std::string>& value, std::string_view help);  // a list, or one word
   void field(std::string_view key, std::vector<double>& value, Range each, std::string_view help);
+  void field(std::string_view key, std::vector<int>& value, Range each, std::string_view help);  // a list, or one number
   // A number of things that may be written 50k or 2.5M (k = 1,000, M = 1,000,000).
   void count(std::string_view key, int64_t& value, Range, std::string_view help);
   // A number, or a word that stands for one (`auto`); printed as the word again.
@@ -75,6 +76,9 @@ class Section {
   // Names the fault at the key's own place (file:line:column with a caret), or at the section where it is not given. For combinations call
   // it once and name both dotted keys in the message.
   void fault(std::string_view key, std::string message, std::string hint = {});
+  // The fault of a key that another, written "data.task: regression", leaves without meaning. What has the default's value is none, as a
+  // resolved config lists every key.
+  void unused(std::string_view key, std::string_view because);
   void warn(std::string_view key, std::string message);
   // "model.attention" for messages; empty at the top.
   std::string path() const;

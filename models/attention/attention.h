@@ -22,6 +22,7 @@ struct AttentionSettings {
   double dropout = 0;      // of the probabilities
   int64_t max_length = 0;  // of a sequence in the data
   int layer = 0;           // its number, from 0
+  int layers = 1;          // of the model
   int extra_rows = 0;      // learned rows in front of every sequence, part of the packing that forward() gets
 };
 

@@ -38,6 +38,9 @@ struct CompressedSettings {
     section.choice("start", start, {{"xavier", Start::xavier}, {"mean", Start::mean}},
                    "conv: filters at the start; mean: that of the window");
   }
+  void check(config::Section& section, const Choice&) const {
+    if (mode != Mode::conv) section.unused("start", section.path("mode") + (mode == Mode::mean ? ": mean" : ": max"));
+  }
   int taps() const { return kernel == 0 ? factor : kernel; }
 };
 

@@ -130,6 +130,7 @@ class Reader {
                                      .dropout = out_.dropout,
                                      .max_length = max_length_,
                                      .layer = l,
+                                     .layers = layers_,
                                      .extra_rows = out_.extra_rows.count};
     const auto& layer = out_.layers[static_cast<size_t>(l)];
     for (size_t g = 0; g < layer.size(); ++g) {

@@ -18,6 +18,7 @@ struct LocalSettings {
   int blocks_left = 1, blocks_right = 1;
 
   void read(config::Section&);
+  void check(config::Section&, const Choice&) const;
 };
 
 void LocalSettings::read(config::Section& section) {
@@ -29,6 +30,13 @@ void LocalSettings::read(config::Section& section) {
   section.field("block", block, config::between(1, 1 << 30), "blocked: rows of a block");
   section.field("blocks_left", blocks_left, size, "blocked: whole blocks a row sees before its own");
   section.field("blocks_right", blocks_right, size, "blocked: whole blocks a row sees after its own");
+}
+
+void LocalSettings::check(config::Section& section, const Choice&) const {
+  if (form == Form::band)
+    for (const char* key : {"block", "blocks_left", "blocks_right"}) section.unused(key, section.path("form") + ": band");
+  else
+    for (const char* key : {"left", "right"}) section.unused(key, section.path("form") + ": blocked");
 }
 
 class Local : public PlannedHeads {

@@ -7,8 +7,8 @@ namespace tapeformer::test {
 
 models::ModelSettings model_settings(const std::vector<std::string>& overrides) {
   const std::string text =
-      "model: {dim: 8, layers: 2, dropout: 0.1, feed_forward: {dim: 12, dropout: 0.1}, attention: {heads: 2, local: {left: 3, right: 2, "
-      "block: 4}}}\n";
+      "model: {dim: 8, layers: 2, dropout: 0.1, feed_forward: {dim: 12, dropout: 0.1}, attention: {heads: 2, local: {left: 3, right: "
+      "2}}}\n";
   config::Document document = config::Document::from_text(text, "test.yaml", overrides);
   models::ModelSettings settings = models::read_model_settings(document.root());
   document.finish();

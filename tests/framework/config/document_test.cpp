@@ -39,6 +39,7 @@ TEST_CASE("the resolved config shows every key with its origin", "[quick]") {
         "optim:  # from: c.yaml:4\n"
         "  learning_rate: 3.0e-04  # from: command line\n"
         "  betas: [0, 1.0e-05]  # from: c.yaml:4\n"
+        "  halvings: 60  # from: default\n"
         "  warmup: 1000  # from: default\n"
         "train:  # from: default\n"
         "  seed: 1  # from: default\n"
@@ -66,7 +67,7 @@ TEST_CASE("values are keyed by their dotted path", "[quick]") {
   CHECK(values.at("model.attention.type") == "[local, full]");
   CHECK(values.at("optim.learning_rate") == "1.0e-05");
   CHECK(values.at("train.threads") == "auto");
-  CHECK(values.size() == 15);
+  CHECK(values.size() == 16);
 }
 
 TEST_CASE("a name with a newline breaks no line", "[quick]") {

@@ -26,6 +26,7 @@ struct Settings {
   double learning_rate = 1e-3;
   std::vector<double> betas = {0.9, 0.999};
   int64_t warmup = 1000;
+  std::vector<int> halvings = {60};
   uint64_t seed = 1;
   int64_t rows = 5;
   int threads = 0;
@@ -48,6 +49,7 @@ inline Settings read(Section root) {
   Section optim = root.section("optim", "The optimiser.");
   optim.field("learning_rate", s.learning_rate, above(0), "Peak rate.");
   optim.field("betas", s.betas, from_below(0, 1), "Decays of the two moments.");
+  optim.field("halvings", s.halvings, between(0, 99), "Epochs after which the rate is halved.");
   optim.count("warmup", s.warmup, at_least(0), "Steps until the peak.");
   Section train = root.section("train", "The run.");
   train.field("seed", s.seed, "Start of every draw.");

@@ -49,7 +49,7 @@ TEST_CASE("columns and carets count characters, long lines are cut", "[quick]") 
 TEST_CASE("values arrive, defaults stay", "[quick]") {
   const Settings s = read_text(
       "model:\n  dim: 128\n  dropout: .25\n  tied: true\n  note: no\n  pooling: first\n  attention: {type: [local, full], heads: 8}\n"
-      "optim: {learning_rate: 1e-4, betas: [0, .5], warmup: 2.5k}\n"
+      "optim: {learning_rate: 1e-4, betas: [0, .5], halvings: [3, 5], warmup: 2.5k}\n"
       "train:\n  seed: 18446744073709551615\n  rows: -7\n  threads: 3\n  classes: [yes, no, NO, on, null, ~, 1.0, 'q']\n"
       "  weights: {no: 1, 1.0: 2.5, \"a b\": 3e-1}\n");
   CHECK(s.dim == 128);
@@ -61,6 +61,7 @@ TEST_CASE("values arrive, defaults stay", "[quick]") {
   CHECK(s.heads == 8);
   CHECK(s.learning_rate == 1e-4);
   CHECK(s.betas == std::vector<double>{0, 0.5});
+  CHECK(s.halvings == std::vector<int>{3, 5});
   CHECK(s.warmup == 2500);
   CHECK(s.seed == UINT64_MAX);
   CHECK(s.rows == -7);
@@ -70,6 +71,7 @@ TEST_CASE("values arrive, defaults stay", "[quick]") {
   CHECK(read_text("model:\noptim: {}\n") == Settings{});
   CHECK(read_text("model: {attention: {type: linear}}\n").attention == std::vector<size_t>{2});
   CHECK(read_text("model: {pooling: \"max\"}\n").pooling == Pooling::max);
+  CHECK(read_text("optim: {halvings: 7}\n").halvings == std::vector<int>{7});
   CHECK(read_text("train: {threads: auto, classes: one}\n").classes == std::vector<std::string>{"one"});
 }
 
@@ -128,6 +130,11 @@ const Refusal refusals[] = {
     {"optim.betas", "[0.9, 1]", "'optim.betas[1]' must be a number >= 0 and < 1, found 1"},
     {"optim.betas", "[,0.9]", "'optim.betas[0]' must be a number >= 0 and < 1, found nothing"},
     {"optim.betas", "[0.9, [0.5]]", "found a list"},
+    {"optim.halvings", "0.9", "'optim.halvings' must be an integer between 0 and 99, or a list of such, found 0.9"},
+    {"optim.halvings", "100", "'optim.halvings' must be an integer between 0 and 99, or a list of such, found 100"},
+    {"optim.halvings", "[9, 100]", "'optim.halvings[1]' must be an integer between 0 and 99, found 100"},
+    {"optim.halvings", "[,9]", "'optim.halvings[0]' must be an integer between 0 and 99, found nothing"},
+    {"optim.halvings", "[9, [5]]", "found a list"},
     {"optim.warmup", "-1", "must be a count (such as 500, 50k or 2.5M) >= 0, found -1"},
     {"optim.warmup", "50K", "* k stands for 1,000"},
     {"optim.warmup", "0.0001k", "* it is not a whole number"},
@@ -190,6 +197,7 @@ TEST_CASE("bounds: the last value inside is taken, the first outside refused", "
       {"model.attention.heads", {"1", "256"}, {"0", "257"}},
       {"optim.learning_rate", {"5e-324", "1e308"}, {"0", "0.0", "-1", "1e309"}},
       {"optim.betas", {"[]", "[0, 0.5]"}, {"[1]", "[-0.1]"}},
+      {"optim.halvings", {"0", "[]", "[0, 99]"}, {"-1", "[100]", "[1.5]"}},
       {"optim.warmup", {"0", "9223372036854775807", "9223372036854M"}, {"-1", "9223372036854775808", "9223372036855M"}},
       {"train.seed", {"0", "18446744073709551615"}, {"-1", "18446744073709551616"}},
       {"train.rows", {"-9223372036854775808", "9223372036854775807", "4294967296"}, {"9223372036854775808", "-9223372036854775809"}},

@@ -22,11 +22,16 @@ int allowed_keys(const models::Heads& a, int n, int i) {
   return count;
 }
 
+std::vector<std::string> blocked(int block) {
+  return {"model.attention.type=local", fmt::format("model.attention.local={{form: blocked, block: {}}}", block), "~model.attention.local.left",
+          "~model.attention.local.right"};
+}
+
 }  // namespace
 
 TEST_CASE("every form of local keeps what every attention keeps", "[local]") {
   check_attention(attention_case("band", {"model.attention.type=local"}));
-  check_attention(attention_case("blocked", {"model.attention.type=local", "model.attention.local.form=blocked"}));
+  check_attention(attention_case("blocked", blocked(4)));
   check_attention(
       attention_case("own row", {"model.attention.type=local", "model.attention.local.left=0", "model.attention.local.right=0"}));
 }
@@ -44,7 +49,7 @@ TEST_CASE("a band has left + right + 1 keys inside and fewer at the ends", "[loc
 }
 
 TEST_CASE("blocks start at row 0 and whole neighbours are seen", "[local]") {
-  const auto attention = make({"model.attention.type=local", "model.attention.local.form=blocked"});
+  const auto attention = make(blocked(4));
   const models::Heads& a = heads_of(attention);
   CHECK(a.allowed(20, 0, 4, 0));
   CHECK(a.allowed(20, 0, 7, 11));
@@ -59,7 +64,7 @@ TEST_CASE("a window or a block that covers the sequence is full attention", "[lo
     for (const auto& overrides : std::vector<std::vector<std::string>>{
              {"model.attention.type=local", fmt::format("model.attention.local.left={}", n - 1),
               fmt::format("model.attention.local.right={}", n - 1)},
-             {"model.attention.type=local", "model.attention.local.form=blocked", fmt::format("model.attention.local.block={}", n)}}) {
+             blocked(n)}) {
       const auto local = make(overrides);
       const Packing packing({n}, {0});
       const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
@@ -73,4 +78,10 @@ TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.block=0"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.form=bands"}), Error);
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.form=blocked"}),
+                    Catch::Matchers::Contains("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
+                        Catch::Matchers::Contains("'model.attention.local.right' has no meaning"));
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.block=4"}),
+                    Catch::Matchers::Contains("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
+  CHECK_NOTHROW(model_settings({"model.attention.local.form=blocked"}));  // not chosen
 }

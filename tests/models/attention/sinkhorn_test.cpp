@@ -254,7 +254,9 @@ TEST_CASE("settings that make no sense are refused", "[sinkhorn]") {
   const auto attention = make_attention(sinkhorn("linear"), Dtype::f64);
   const auto run = [](models::Attention& a) { attention_output(a, test_devices().front(), Tensor::zeros(Dtype::f64, {301, 8}), Packing({301}, {0})); };
   CHECK_THROWS_WITH(run(*attention), Contains("model.attention.sinkhorn.max_length") && Contains("data.max_length"));
-  run(*make_attention(sinkhorn("attention", {"net=attention", "max_length=9"}), Dtype::f64));  // it has no length
+  run(*make_attention(sinkhorn("attention", {"net=attention"}), Dtype::f64));  // it has no length
+  CHECK_THROWS_WITH(sinkhorn("attention", {"net=attention", "max_length=9"}),
+                    Contains("'model.attention.sinkhorn.max_length' has no meaning with 'model.attention.sinkhorn.net: attention'"));
 }
 
 TEST_CASE("sinkhorn heads stand beside others", "[sinkhorn]") {

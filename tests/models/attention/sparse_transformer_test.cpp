@@ -104,6 +104,19 @@ TEST_CASE("turns over the heads of one head are a fault that names both keys", "
                     Contains(use) && Contains("'model.attention.groups.1.heads' is 1"));
 }
 
+TEST_CASE("turns over the layers of one layer, and a summary without blocks, are faults that name both keys", "[sparse_transformer]") {
+  using Catch::Matchers::Contains;
+  const std::string section = "model.attention.sparse_transformer";
+  const auto read = [&](const char* layers, const char* settings) {
+    model_settings({"model.attention.type=sparse_transformer", std::string("model.layers=") + layers, section + "={" + settings + "}"});
+  };
+  CHECK_THROWS_WITH(read("1", "use: alternating"), Contains("'" + section + ".use' is alternating, but 'model.layers' is 1"));
+  CHECK_NOTHROW(read("2", "use: alternating"));
+  CHECK_THROWS_WITH(read("2", "summary: 4"), Contains("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));
+  CHECK_NOTHROW(read("2", "summary: 8"));  // the default: a resolved config has it
+  CHECK_NOTHROW(read("2", "pattern: fixed, summary: 4"));
+}
+
 TEST_CASE("more summary rows than a block has are a fault that names both keys", "[sparse_transformer]") {
   try {
     model_settings({"model.attention.sparse_transformer={pattern: fixed, stride: 4, summary: 5}"});
