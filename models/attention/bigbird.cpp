@@ -15,7 +15,7 @@ enum class Globals : uint8_t { first, ends, external };
 enum class Fallback : uint8_t { never, short_sequences };
 
 struct BigBirdSettings {
-  int block = 64, random_blocks = 3;
+  int block = 64, random_blocks = 3, random_prefix = 0;
   Globals globals = Globals::first;
   int count = 16;
   Fallback fallback = Fallback::never;
@@ -26,6 +26,8 @@ struct BigBirdSettings {
     section.field("block", block, config::between(1, 1 << 24), "rows of a block");
     section.field("random_blocks", random_blocks, config::between(0, 1 << 24),
                   "blocks drawn for each block, beside its neighbours and the global ones");
+    section.field("random_prefix", random_prefix, config::between(0, 1 << 24),
+                  "above 0: random blocks are drawn from the sequence's first so many blocks only, as published code does");
     section.choice("globals", globals, {{"first", Globals::first}, {"ends", Globals::ends}, {"external", Globals::external}},
                    "what sees and is seen by all: the first block, the first and the last, or learned rows in front of the sequence");
     section.field("count", count, config::between(1, 1 << 16), "external: how many learned rows");
@@ -33,6 +35,8 @@ struct BigBirdSettings {
                    "short: full attention for sequences of up to (5 + 2 random_blocks) blocks");
   }
   void check(config::Section& section, const Choice& choice) const {
+    if (globals != Globals::external) section.unused("count", section.path("globals") + (globals == Globals::first ? ": first" : ": ends"));
+    if (random_blocks == 0) section.unused("random_prefix", section.path("random_blocks") + ": 0");
     if (fallback == Fallback::short_sequences)
       section.warn("fallback", fmt::format("'{}' bigbird: sequences of up to {} rows get full attention ('{}' is short)", choice.type_key,
                                            short_length(), section.path("fallback")));
@@ -55,6 +59,7 @@ class BigBird : public PlannedHeads {
       return own_.globals != Globals::external && (block == 0 || (own_.globals == Globals::ends && block == blocks - 1));
     };
     if (global(u) || global(v) || std::abs(u - v) <= 1) return true;
+    if (own_.random_prefix > 0 && v >= own_.random_prefix) return false;
     const uint64_t key = random_key(seed_, "layout", settings().layer_name, head);
     const auto word = [&](int32_t block) {
       const auto column = static_cast<uint32_t>(block);
@@ -62,7 +67,8 @@ class BigBird : public PlannedHeads {
     };
     const uint32_t own = word(v);
     int smaller = 0;
-    for (int32_t w = 0; w < blocks; ++w) {
+    const int32_t drawable = own_.random_prefix > 0 ? std::min(own_.random_prefix, blocks) : blocks;
+    for (int32_t w = 0; w < drawable; ++w) {
       if (global(w) || std::abs(u - w) <= 1) continue;
       const uint32_t other = word(w);
       smaller += other < own || (other == own && w < v);
@@ -112,7 +118,9 @@ class BigBird : public PlannedHeads {
     }
     for (int32_t v = std::max(0, u - 1); v <= std::min(blocks - 1, u + 1); ++v) base[static_cast<size_t>(v)] = true;
     std::vector<int32_t> seen, candidates;
-    for (int32_t v = 0; v < blocks; ++v) (base[static_cast<size_t>(v)] ? seen : candidates).push_back(v);
+    for (int32_t v = 0; v < blocks; ++v)
+      if (base[static_cast<size_t>(v)]) seen.push_back(v);
+      else if (own_.random_prefix == 0 || v < own_.random_prefix) candidates.push_back(v);
     const std::vector<int32_t> drawn =
         picks(layout(head, blocks), static_cast<uint32_t>(u), candidates, static_cast<size_t>(own_.random_blocks));
     seen.insert(seen.end(), drawn.begin(), drawn.end());

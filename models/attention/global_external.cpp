@@ -54,11 +54,11 @@ class GlobalExternal : public GlobalHeads {
   // A layer's own rows pass its projection without the norm before it, so that norm cannot move into the projection.
   InputReaders input_readers() override { return rows_ ? InputReaders() : GlobalHeads::input_readers(); }
 
-  // What the layer adds to a sequence is counted with it.
+  // What the layer adds to a sequence is counted with it: its pairs by pairs(), and their log-sum-exp.
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
-    std::vector<int32_t> all = lengths;
-    for (int32_t& n : all) n += count();
-    return GlobalHeads::cost(all);
+    AttentionCost sum = GlobalHeads::cost(lengths);
+    sum.saved_bytes += 4.0 * count() * static_cast<double>(lengths.size()) * settings().heads;
+    return sum;
   }
   double pairs(int32_t n) const override { return GlobalHeads::pairs(n + count()); }
 

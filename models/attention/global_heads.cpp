@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/global_heads.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "framework/ops/add.h"
@@ -15,18 +12,6 @@
 #include "models/attention/interval_sets.h"
 
 namespace tapeformer::models {
-
-void read_global_rows(config::Section& section, std::vector<int>& rows) {
-  std::vector<double> places;
-  section.field("rows", places, config::between(-(1 << 30), 1 << 30),
-                "further global rows by their places from 0, negative ones from the end (-1: the last)");
-  for (const double place : places)
-    if (place != std::floor(place)) {
-      section.fault("rows", fmt::format("{} has the place {}, which is no whole number", section.path("rows"), place));
-      return;
-    }
-  rows.assign(places.begin(), places.end());
-}
 
 GlobalHeads::GlobalHeads(const nn::Builder& build, const HeadSettings& s, const GlobalPattern& pattern)
     : PlannedHeads(s), pattern_(pattern) {
@@ -46,8 +31,10 @@ GlobalHeads::Projection GlobalHeads::start(const nn::Builder& build, const std::
 
 // Asked row by row, apart from the list that plans are made of.
 bool GlobalHeads::is_global(int32_t n, int32_t i) const {
-  return i < pattern_.count ||
-         std::any_of(pattern_.rows.begin(), pattern_.rows.end(), [&](int place) { return place == i || int64_t{place} + n == i; });
+  const int32_t own = i - pattern_.skipped;
+  return own >= 0 && (own < pattern_.count || std::any_of(pattern_.rows.begin(), pattern_.rows.end(), [&](int place) {
+                        return place == own || int64_t{place} + n == i;
+                      }));
 }
 
 bool GlobalHeads::allowed(int32_t n, int, int32_t i, int32_t j) const {
@@ -56,10 +43,11 @@ bool GlobalHeads::allowed(int32_t n, int, int32_t i, int32_t j) const {
 }
 
 std::vector<int32_t> GlobalHeads::global_rows(int32_t n) const {
-  std::vector<int32_t> out(static_cast<size_t>(std::min(pattern_.count, n)));
-  std::iota(out.begin(), out.end(), 0);
+  const int32_t own = std::max(0, n - pattern_.skipped);
+  std::vector<int32_t> out(static_cast<size_t>(std::min(pattern_.count, own)));
+  std::iota(out.begin(), out.end(), pattern_.skipped);
   for (const int place : pattern_.rows)
-    if (place < n && place >= -n) out.push_back(place < 0 ? n + place : place);
+    if (place < own && place >= -own) out.push_back(pattern_.skipped + (place < 0 ? own + place : place));
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -91,28 +79,33 @@ HeadOutput GlobalHeads::forward(Context& context, HeadInput& input) {
   if (own_.empty()) return others;
   const Packing& packing = input.packing;
   const auto gather = std::make_shared<RowMap>();  // the global rows of all sequences
-  std::vector<int32_t> counts;
+  std::vector<std::vector<int32_t>> global;
   gather->rows = packing.rows();
   for (int b = 0; b < packing.sequences(); ++b) {
-    const std::vector<int32_t> global = global_rows(packing.length(b));
-    counts.push_back(static_cast<int32_t>(global.size()));
-    for (const int32_t i : global) {
+    global.push_back(global_rows(packing.length(b)));
+    for (const int32_t i : global.back()) {
       gather->source.push_back(packing.offsets()[static_cast<size_t>(b)] + i);
       gather->begin.push_back(static_cast<int32_t>(gather->source.size()));
     }
   }
   if (gather->source.empty()) return others;
-  return ops::add(context, others.o, of_global_rows(context, input, gather, counts));
+  return ops::add(context, others.o, of_global_rows(context, input, gather, global));
 }
 
-// o [T, heads * D] of the global rows, counts[b] of sequence b, zeros elsewhere.
+// o [T, heads * D] of the global rows, global[b] of sequence b, zeros elsewhere.
 Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input, const ops::RowMapPointer& gather,
-                                     const std::vector<int32_t>& counts) {
+                                     const std::vector<std::vector<int32_t>>& global) {
   const Packing& packing = input.packing;
   const HeadSettings& s = settings();
   ops::AttentionPart plans;
-  for (int b = 0; b < packing.sequences(); ++b)
-    plans.push_back(std::make_shared<const TilePlan>(full_plan(counts[static_cast<size_t>(b)], packing.length(b))));
+  std::vector<int32_t> counts;
+  for (int b = 0; b < packing.sequences(); ++b) {
+    const std::vector<int32_t>& rows = global[static_cast<size_t>(b)];
+    counts.push_back(static_cast<int32_t>(rows.size()));
+    TilePlan plan = full_plan(counts.back(), packing.length(b));
+    plan.query_places = rows;  // a probability is dropped by its row's place in the sequence
+    plans.push_back(std::make_shared<const TilePlan>(std::move(plan)));
+  }
   const auto scatter = std::make_shared<RowMap>();
   scatter->rows = gather->result_rows();
   size_t next = 0;

@@ -8,6 +8,7 @@
 namespace tapeformer::models {
 
 struct GlobalPattern {
+  int skipped = 0;           // rows in front that are not the sequence's own: learned rows of other layers, never global here
   int count = 1;             // global rows: the first of a sequence, at most all
   std::vector<int> rows = {};  // and those at these places, negative ones from the end; a place that a sequence lacks is left out
   int left = 0, right = 0;   // the window of the others, without themselves
@@ -15,7 +16,10 @@ struct GlobalPattern {
 };
 
 // Reads `rows`: the places of global rows beside the first `count`.
-void read_global_rows(config::Section&, std::vector<int>& rows);
+inline void read_global_rows(config::Section& section, std::vector<int>& rows) {
+  section.field("rows", rows, config::between(-(1 << 30), 1 << 30),
+                "further global rows by their places from 0, negative ones from the end (-1: the last)");
+}
 
 class GlobalHeads : public PlannedHeads {
  public:
@@ -38,7 +42,7 @@ class GlobalHeads : public PlannedHeads {
   Projection start(const nn::Builder&, const std::string& part) const;
   std::vector<int32_t> global_rows(int32_t n) const;  // rising
   bool is_global(int32_t n, int32_t i) const;
-  Variable of_global_rows(Context&, HeadInput&, const ops::RowMapPointer& gather, const std::vector<int32_t>& counts);
+  Variable of_global_rows(Context&, HeadInput&, const ops::RowMapPointer& gather, const std::vector<std::vector<int32_t>>& global);
 
   GlobalPattern pattern_;
   std::vector<Projection> own_;  // query, key, value; empty when they are the layer's

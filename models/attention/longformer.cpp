@@ -28,7 +28,12 @@ class Longformer : public GlobalHeads {
   Longformer(const nn::Builder& build, const HeadSettings& settings, const LongformerSettings& own)
       : GlobalHeads(
             build, settings,
-            {.count = own.count, .rows = own.rows, .left = own.left, .right = own.right, .own_projections = !own.share_projections}) {}
+            {.skipped = settings.layer.extra_rows,
+             .count = own.count,
+             .rows = own.rows,
+             .left = own.left,
+             .right = own.right,
+             .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace

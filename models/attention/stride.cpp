@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided (dilated) attention: a row sees every `stride`-th row, `reach` of them on each side (Beltagy, Peters, Cohan 2020, 2004.05150, the
 // dilated window; Child et al. 2019, 1904.10509). Rows of one residue see only each other, and among them the pattern is a band: the rows
-// are listed residue by residue, so it costs what a band of as many keys costs.
+// are listed residue by residue, so it costs what a band of as many keys costs. Each head may have its own stride and reach.
 #include <array>
 
 #include "models/attention/interval_sets.h"
@@ -12,13 +12,19 @@ namespace tapeformer::models {
 namespace {
 
 struct StrideSettings {
-  int stride = 2, reach = 64;
+  std::vector<int> stride = {2}, reach = {64};  // one for all heads, or one a head
   bool include_self = true;
 
   void read(config::Section& section) {
-    section.field("stride", stride, config::between(1, 1 << 30), "rows from one key to the next");
-    section.field("reach", reach, config::between(0, 1 << 30), "keys a row sees on each side");
+    section.field("stride", stride, config::between(1, 1 << 30), "rows from one key to the next; a list has one number a head");
+    section.field("reach", reach, config::between(0, 1 << 30), "keys a row sees on each side; a list has one number a head");
     section.field("include_self", include_self, "whether a row sees itself; a row that then sees none gets zeros");
+  }
+  void check(config::Section& section, const Choice& choice) const {
+    for (const auto& [key, list] : {std::pair("stride", &stride), std::pair("reach", &reach)})
+      if (const size_t given = list->size(); given != 1 && given != static_cast<size_t>(choice.heads))
+        section.fault(key, fmt::format("'{}' lists {} numbers, but '{}' is {}", section.path(key), given, choice.heads_key, choice.heads),
+                      "list one number a head, or give one for all");
   }
 };
 
@@ -26,20 +32,24 @@ class Stride : public PlannedHeads {
  public:
   Stride(const nn::Builder&, const HeadSettings& settings, const StrideSettings& own) : PlannedHeads(settings), own_(own) {}
 
-  bool allowed(int32_t, int, int32_t i, int32_t j) const override {
+  bool allowed(int32_t, int head, int32_t i, int32_t j) const override {
     const int64_t distance = std::abs(int64_t{i} - j);
-    return distance % own_.stride == 0 && distance / own_.stride <= own_.reach && (own_.include_self || i != j);
+    const int stride = of_head(own_.stride, head);
+    return distance % stride == 0 && distance / stride <= of_head(own_.reach, head) && (own_.include_self || i != j);
   }
 
  protected:
-  TilePlan plan(int32_t n, int) const override {
+  bool differs_by_head() const override { return own_.stride.size() > 1 || own_.reach.size() > 1; }
+
+  TilePlan plan(int32_t n, int head) const override {
+    const int stride = of_head(own_.stride, head), reach = of_head(own_.reach, head);
     std::vector<int32_t> rows, first, end;
-    for (int32_t residue = 0; residue < std::min(own_.stride, n); ++residue) {
+    for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
       const auto begin = static_cast<int64_t>(rows.size());
-      for (int64_t i = residue; i < n; i += own_.stride) rows.push_back(static_cast<int32_t>(i));
+      for (int64_t i = residue; i < n; i += stride) rows.push_back(static_cast<int32_t>(i));
       for (int64_t at = begin; at < static_cast<int64_t>(rows.size()); ++at) {
-        first.push_back(static_cast<int32_t>(std::max(begin, at - own_.reach)));
-        end.push_back(static_cast<int32_t>(std::min<int64_t>(static_cast<int64_t>(rows.size()), at + own_.reach + 1)));
+        first.push_back(static_cast<int32_t>(std::max(begin, at - reach)));
+        end.push_back(static_cast<int32_t>(std::min<int64_t>(static_cast<int64_t>(rows.size()), at + reach + 1)));
       }
     }
     TilePlan plan = own_.include_self ? interval_plan(n, first, end) : interval_sets_plan(n, n, [&](int32_t at) {
@@ -51,6 +61,11 @@ class Stride : public PlannedHeads {
   }
 
  private:
+  // `head` is the number in the layer; a list has a number for each head of the group.
+  int of_head(const std::vector<int>& list, int head) const {
+    return list.size() == 1 ? list[0] : list[static_cast<size_t>(head - settings().first_head)];
+  }
+
   StrideSettings own_;
 };
 

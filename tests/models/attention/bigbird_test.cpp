@@ -44,6 +44,7 @@ TEST_CASE("every form of bigbird keeps what every attention keeps", "[bigbird]")
   check_attention(bigbird_case("block: 7, random_blocks: 1, globals: external, count: 3"));
   check_attention(bigbird_case("block: 64, random_blocks: 3"));
   check_attention(bigbird_case("block: 4, random_blocks: 1, fallback: short"));
+  check_attention(bigbird_case("block: 3, random_blocks: 2, random_prefix: 4"));
 }
 
 TEST_CASE("a block sees its neighbours, the global ones and random ones beside them", "[bigbird]") {
@@ -86,6 +87,20 @@ TEST_CASE("the random blocks of a block are those of the smallest words of its r
       CHECK(seen_by(heads_of(attention, head), n, 4, head, u) == expected);
     }
   }
+}
+
+TEST_CASE("random blocks may be kept to the first ones", "[bigbird]") {
+  const auto attention = make_attention(bigbird_case("block: 4, random_blocks: 2, random_prefix: 6"), Dtype::f64);
+  for (int head = 0; head < 2; ++head)
+    for (int u = 8; u < 21; ++u) {  // neither their neighbours nor the global block are among the blocks 1 to 5
+      std::set<int> drawn = seen_by(heads_of(attention, head), 81, 4, head, u);
+      for (const int v : {0, u - 1, u, u + 1}) drawn.erase(v);
+      CHECK(drawn.size() == 2);
+      CHECK(*drawn.rbegin() < 6);
+    }
+  // Fewer than two are left beside the neighbours: all of them.
+  const auto few = make_attention(bigbird_case("block: 4, random_blocks: 2, random_prefix: 2"), Dtype::f64);
+  CHECK(seen_by(heads_of(few), 81, 4, 0, 10) == std::set<int>{0, 1, 9, 10, 11});
 }
 
 TEST_CASE("the pairs are those of the layout, which the batch cannot change", "[bigbird]") {
@@ -132,4 +147,8 @@ TEST_CASE("full attention for short sequences is said", "[bigbird]") {
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Catch::Matchers::Contains("28 rows") && Catch::Matchers::Contains("model.attention.bigbird.fallback"));
   CHECK_THROWS_AS(model_settings({"model.attention.bigbird.globals=last"}), Error);
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=bigbird", "model.attention.bigbird={globals: ends, count: 4}"}),
+                    Catch::Matchers::Contains("'model.attention.bigbird.count' has no meaning with 'model.attention.bigbird.globals: ends'"));
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=bigbird", "model.attention.bigbird={random_blocks: 0, random_prefix: 4}"}),
+                    Catch::Matchers::Contains("'model.attention.bigbird.random_prefix' has no meaning"));
 }

@@ -34,6 +34,17 @@ TEST_CASE("learned rows see all, the others see them and their window", "[global
     for (int j = 0; j < 9; ++j) CHECK(heads.allowed(9, 0, i, j) == (i < 2 || j < 2 || std::abs(i - j) <= 1));
 }
 
+TEST_CASE("a layer's own rows are counted once", "[global_external]") {
+  const auto kept = make_attention(attention_case("kept", external(5, 0, false)), Dtype::f64);
+  const auto carried = make_attention(attention_case("carried", external(5, 0, true)), Dtype::f64);
+  CHECK(kept->pairs(8) == 5 * 13 + 8 * 6);  // learned rows see all 13, each of the 8 sees those and itself
+  CHECK(kept->pairs(8) == carried->pairs(13));
+  const models::AttentionCost of_kept = kept->cost({8, 3}), of_carried = carried->cost({13, 8});
+  CHECK(of_kept.forward_flops == of_carried.forward_flops);
+  CHECK(of_kept.backward_flops == of_carried.backward_flops);
+  CHECK(of_kept.saved_bytes == of_carried.saved_bytes);
+}
+
 TEST_CASE("carried rows are the encoder's, kept ones the layer's", "[global_external]") {
   for (const bool carry : {true, false}) {
     const auto model = models::make_model({.seed = 1}, model_settings(external(3, 0, carry)), token_description());

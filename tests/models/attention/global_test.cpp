@@ -68,6 +68,37 @@ TEST_CASE("rows adds global rows by their places, each once, where the sequence 
   }
 }
 
+TEST_CASE("learned rows that other layers put in front are not the sequence's first rows", "[global]") {
+  for (const std::string type : {"global", "longformer"})
+    for (const bool share : {true, false}) {
+      AttentionCase c = attention_case(
+          fmt::format("{} after learned rows, share {}", type, share),
+          {fmt::format("model.attention.type=[global_external, {}]", type), "model.attention.global_external.count=3",
+           fmt::format("model.attention.{}={{count: 1, rows: [2, -1], share_projections: {}}}", type, share), "model.attention.longformer.left=1",
+           "model.attention.longformer.right=1"});
+      c.layer = 1;
+      check_attention(c);
+      const auto attention = make_attention(c, Dtype::f64);
+      const models::Heads& heads = dynamic_cast<models::HeadAttention&>(*attention).group_of(0);
+      // 3 learned rows and 6 of the sequence: its rows 0, 2 and 5 are global.
+      for (int j = 0; j < 9; ++j) {
+        CHECK(heads.allowed(9, 0, 7, j) == (j == 3 || j == 5 || j == 7 || j == 8 || (type == "longformer" && j == 6)));
+        CHECK(heads.allowed(9, 0, 5, j));
+      }
+    }
+}
+
+TEST_CASE("a global row's probabilities are dropped by its place, with projections of its own too", "[global]") {
+  const auto trained = [](bool share) {
+    const auto attention = make_attention(global_case(1, share, "[4, -1]"), Dtype::f64, 0.4);
+    Context context{.on = test_devices().front().on, .mode = Mode::train, .seed = 1, .step = 3, .dtype = Dtype::f64};
+    const Packing packing({70, 9}, {5, 6});
+    const Tensor x = random_tensor(Dtype::f64, {79, 8}, 3);
+    return Matrix(attention->forward(context, {x, no_node}, packing, {.residual = {Tensor::zeros(Dtype::f64, {79, 8}), no_node}}).x.value);
+  };
+  CHECK(relative_error(trained(false), trained(true)) <= 1e-13);  // their own projections start as copies
+}
+
 TEST_CASE("the first rows named one by one are the first rows", "[global]") {
   for (const bool share : {true, false})
     for (const int n : {1, 2, 3, 70})
