@@ -71,6 +71,11 @@ bool is_cut_from_training(const DataSettings& settings, data::Part part) {
   return (part == data::Part::valid && settings.split.valid > 0) || (part == data::Part::test && settings.split.test > 0);
 }
 
+bool needs_training_file(const DataSettings& settings, const OpenOptions& options) {
+  return std::any_of(options.parts.begin(), options.parts.end(),
+                     [&](data::Part part) { return part == data::Part::train || is_cut_from_training(settings, part); });
+}
+
 data::Description description_to_begin(const DataSettings& settings, const OpenOptions& options) {
   if (!options.known) return described(settings);
   const data::Description& d = *options.known;

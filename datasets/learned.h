@@ -20,6 +20,8 @@ std::vector<std::string> numbered_labels(int64_t classes);
 std::vector<double> class_weights(const DataSettings&, const std::vector<std::string>& labels, const std::vector<int64_t>& counts);
 // True for a part that data.split cuts from the training file.
 bool is_cut_from_training(const DataSettings&, data::Part);
+// True when a part that is asked for is the training file or is cut from it.
+bool needs_training_file(const DataSettings&, const OpenOptions&);
 // The description to begin with: a trained model's, or the one of the settings. Error(checkpoint) when the model's is of other data.
 data::Description description_to_begin(const DataSettings&, const OpenOptions&);
 // Says the sizes of a part and what encoding it has cut.

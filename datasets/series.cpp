@@ -64,9 +64,7 @@ class Builder {
   // The training table gives the parts that the split cuts from it as well.
   void load(Part part) {
     const Source& source = settings_.source(part);
-    const bool needed =
-        options_.has(part) ||
-        (part == Part::train && ((cuts(Part::valid) && options_.has(Part::valid)) || (cuts(Part::test) && options_.has(Part::test))));
+    const bool needed = part == Part::train ? needs_training_file(settings_, options_) : options_.has(part);
     if (!source.given() || !needed) return;
     LongTable& table = tables_[static_cast<size_t>(part)];
     table = read_long_table(settings_, source, names_);

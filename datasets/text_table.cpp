@@ -81,7 +81,7 @@ class TextReader {
   }
 
   void assign_parts() {
-    if (!splits()) return;
+    if (!splits() || !needs_training_file(settings_, options_)) return;
     std::vector<std::string> strata;
     const auto table = Table::open(settings_.train, settings_.format_of(settings_.train));
     const Columns columns = columns_of(*table, settings_.train, settings_.task);

@@ -169,6 +169,22 @@ TEST_CASE("a known description brings its own vocabulary, labels and length") {
   CHECK(fault.says("'z'"));
 }
 
+TEST_CASE("the training file is read only for parts that come from it") {
+  const Directory directory;
+  std::string csv = "text,label\n";
+  for (int i = 0; i < 20; ++i) csv += i % 2 ? "a b,x\n" : "b c,y\n";
+  directory.write("a.csv", csv);
+  directory.write("b.csv", "text,label\nc b,y\n");
+  const std::string yaml = "data: {train: {path: DIR/a.csv}, test: {path: DIR/b.csv}, split: {valid: 0.2}}\n";
+  const data::Description known = open(yaml, directory)->description();
+  CHECK(open(yaml, directory, {&known, {Part::valid}})->size(Part::valid) == 4);
+  std::filesystem::remove(directory / "a.csv");
+  CHECK(sample(*open(yaml, directory, {&known, {Part::test}}), Part::test, 0).label == 1);
+  const Fault fault = fault_of([&] { open(yaml, directory, {&known, {Part::valid}}); });
+  CHECK(fault.code == 3);
+  CHECK(fault.says("a.csv"));
+}
+
 TEST_CASE("too long and empty sequences follow the policy") {
   const Directory directory;
   directory.write("a.csv", "text,label\na b c d e,x\n\"\",x\na b,y\n");
