@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "datasets/number.h"
 #include "framework/core/error.h"
@@ -52,6 +54,76 @@ std::vector<std::string> words_of(std::string_view text) {
   }
   return words;
 }
+
+// Makes a line's JSON as json::parse does, and keeps how the fractions and the whole numbers beyond 64 bits of its cells were typed: as
+// doubles they would read otherwise. The functions are those that sax_parse() calls.
+class LineParser {
+ public:
+  using Json = nlohmann::json;
+  // By key and place in the cell's array, 0 where the cell is the number itself.
+  using Typed = std::map<std::string, std::map<size_t, std::string>>;
+
+  bool parse(const std::string& text) { return Json::sax_parse(text, this); }
+  Json& value() { return value_; }
+  Typed& typed() { return typed_; }
+  size_t fault_at() const { return fault_at_; }  // the byte, from 1
+  bool too_large() const { return too_large_; }  // a number, in text that is well-formed so far
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool x) { return add(x); }
+  bool number_integer(int64_t x) { return add(x); }
+  bool number_unsigned(uint64_t x) { return add(x); }
+  bool number_float(double x, const std::string& text) {
+    if (open_.size() == 1) typed_[cell_][0] = text;
+    else if (open_.size() == 2 && open_[1]->is_array()) typed_[cell_][open_[1]->size()] = text;
+    return add(x);
+  }
+  bool string(std::string& x) { return add(std::move(x)); }
+  bool binary(Json::binary_t&) { return false; }  // JSON has none
+  bool start_object(size_t) { return begin(Json::object()); }
+  bool start_array(size_t) { return begin(Json::array()); }
+  bool end_object() { return end(); }
+  bool end_array() { return end(); }
+  bool key(std::string& name) {
+    key_ = name;
+    if (open_.size() == 1) typed_.erase(cell_ = name);  // of the same key twice the last one holds
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&, const Json::exception& e) {
+    constexpr int overflow = 406;  // the library's number of it
+    fault_at_ = position;
+    too_large_ = e.id == overflow;
+    return false;
+  }
+
+ private:
+  Json& place(Json&& value) {
+    if (open_.empty()) return value_ = std::move(value);
+    Json& in = *open_.back();
+    if (!in.is_array()) return in[key_] = std::move(value);
+    in.push_back(std::move(value));
+    return in.back();
+  }
+  bool add(Json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool begin(Json empty) {
+    open_.push_back(&place(std::move(empty)));
+    return true;
+  }
+  bool end() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json value_;
+  std::vector<Json*> open_;  // arrays and objects around what comes next; only the last of them grows, so that they stay where they are
+  std::string key_, cell_;   // the last key, and the last of the line's own
+  Typed typed_;
+  size_t fault_at_ = 0;
+  bool too_large_ = false;
+};
 
 class CsvTable : public Table {
  public:
@@ -99,7 +171,7 @@ class JsonlTable : public Table {
     if (!v) return {};
     if (v->is_string()) return v->get<std::string>();
     if (v->is_structured()) fail(ExitCode::data, "{}: an array or object where one text is expected", where(column));
-    return v->dump();
+    return typed(*v, column, 0);
   }
   std::optional<std::string> json(size_t column) const override {
     const nlohmann::json* v = value(column);
@@ -121,7 +193,7 @@ class JsonlTable : public Table {
     for (const nlohmann::json& word : *v) {
       if (word.is_structured() || word.is_null())
         fail(ExitCode::data, "{}: element {} of the array is no word", where(column), words.size() + 1);
-      words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+      words.push_back(word.is_string() ? word.get<std::string>() : typed(word, column, words.size()));
     }
     return words;
   }
@@ -150,6 +222,10 @@ class JsonlTable : public Table {
     const auto found = object_.find(columns_[column]);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
+  // A number or a boolean as it stands in the file.
+  std::string typed(const nlohmann::json& v, size_t column, size_t place) const {
+    return v.is_number_float() ? typed_.at(columns_[column]).at(place) : v.dump();
+  }
   double cell_number(const nlohmann::json& cell, size_t column, size_t step) const {
     if (cell.is_null()) return not_a_number;
     if (cell.is_number()) return cell.get<double>();
@@ -166,13 +242,14 @@ class JsonlTable : public Table {
            printable(path()), line(), static_cast<unsigned char>(text[*at]), lines_.offset() + *at);
     if (depth_of(text) > deepest)
       fail(ExitCode::data, "{}:{}: more than {} arrays or objects within each other", printable(path()), line(), deepest);
-    try {
-      object_ = nlohmann::json::parse(text);
-    } catch (const nlohmann::json::parse_error& e) {
-      fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line(), e.byte);
-    } catch (const nlohmann::json::exception&) {  // the only other fault of well-formed text
-      fail(ExitCode::data, "{}:{}: a number is larger than a double can hold; write null where it is missing", printable(path()), line());
+    LineParser parser;
+    if (!parser.parse(text)) {
+      if (parser.too_large())
+        fail(ExitCode::data, "{}:{}: a number is larger than a double can hold; write null where it is missing", printable(path()), line());
+      fail(ExitCode::data, "{}:{}:{}: not valid JSON: one object a line is expected", printable(path()), line(), parser.fault_at());
     }
+    object_ = std::move(parser.value());
+    typed_ = std::move(parser.typed());
     if (!object_.is_object()) fail(ExitCode::data, "{}:{}: one JSON object a line is expected", printable(path()), line());
     return true;
   }
@@ -180,6 +257,7 @@ class JsonlTable : public Table {
   io::Encoding encoding_;
   io::LineReader lines_;
   nlohmann::json object_;
+  LineParser::Typed typed_;
   std::vector<std::string> columns_;
   bool pending_ = false;
   int64_t row_ = 0;

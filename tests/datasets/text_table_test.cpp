@@ -90,6 +90,34 @@ TEST_CASE("every table format gives the same samples") {
   CHECK(fingerprints.size() == 3);
 }
 
+TEST_CASE("numbers of JSONL are texts as they are typed") {
+  const Directory directory;
+  directory.write(
+      "a.jsonl",
+      "{\"id\":123456789012345678900,\"text\":1e3,\"label\":1.50}\n{\"label\":7,\"id\":2,\"id\":123456789012345678901,\"text\":-0.0}\n"
+      "{\"id\":{\"a\":1.0},\"id\":18446744073709551615,\"text\":true,\"label\":\"1.50\"}\n");
+  const auto d = open("data: {path: DIR/a.jsonl, id: id}\n", directory);
+  CHECK(sample(*d, Part::train, 0).id == "123456789012345678900");
+  CHECK(sample(*d, Part::train, 1).id == "123456789012345678901");
+  CHECK(sample(*d, Part::train, 2).id == "18446744073709551615");
+  CHECK(d->description().labels == std::vector<std::string>{"1.50", "7"});
+  CHECK(sample(*d, Part::train, 2).label == 0);
+  const auto tokenizer = data::Tokenizer::from_json(d->description().tokenizer_json);
+  CHECK(tokenizer.decode(sample(*d, Part::train, 0).tokens) == "1e3");
+  CHECK(tokenizer.decode(sample(*d, Part::train, 1).tokens) == "-0.0");
+  CHECK(tokenizer.decode(sample(*d, Part::train, 2).tokens) == "true");
+
+  directory.write("t.jsonl", "{\"tokens\":[\"a\",2.50,3,[1.0]],\"tokens\":[1.0,\"b\",2.50,4],\"tags\":[1.0,2,10.00,1]}\n");
+  const auto tags = open("data: {task: tagging, path: DIR/t.jsonl}\n", directory);
+  CHECK(tags->description().labels == std::vector<std::string>{"1", "1.0", "2", "10.00"});
+  CHECK(data::Tokenizer::from_json(tags->description().tokenizer_json).decode(sample(*tags, Part::train, 0).tokens) == "1.0 b 2.50 4");
+
+  directory.write("r.jsonl", "{\"text\":\"a\",\"target\":1.50}\n{\"text\":\"b\",\"target\":123456789012345678900}\n");
+  const auto r = open("data: {task: regression, path: DIR/r.jsonl}\n", directory);
+  CHECK(sample(*r, Part::train, 0).target == std::vector<float>{1.5F});
+  CHECK(sample(*r, Part::train, 1).target == std::vector<float>{1.2345678901234568e20F});
+}
+
 TEST_CASE("regression with one and several targets") {
   const Directory directory;
   directory.write("a.csv", "text,x,y\na b,1.5,-2\nc,1e3,0.25\n");
@@ -244,6 +272,10 @@ TEST_CASE("faults of the data name file, line, row and column") {
       {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n{\"text\":[1],\"label\":1}\n", "", "a.jsonl:2: row 2, column 'text'"},
       {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n\n{\"text\":\n", "", "a.jsonl:3:"},
       {"a.jsonl", "[1]\n", "", "a.jsonl:1: one JSON object"},
+      {"a.jsonl", "1.5\n", "", "a.jsonl:1: one JSON object"},
+      {"a.jsonl", "{\"text\":\"a\",\"label\":1}x\n", "", "a.jsonl:1:23: not valid JSON"},
+      {"a.jsonl", "{\"text\":\"a\",\"label\":01}\n", "", "a.jsonl:1:22: not valid JSON"},
+      {"a.jsonl", "{\"text\":\"a\",\"label\":1e999}\n", "", "a.jsonl:1: a number is larger than a double can hold"},
       {"a.jsonl", "{\"txt\":\"a\",\"label\":1}\n", "", "did you mean 'txt'"},
       {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n{\"text\":\"\xe9\",\"label\":1}\n", "", "a.jsonl:2: the byte 0xe9 at offset 32"},
       {"a.jsonl", "{\"tokens\":[\"a\",null],\"tags\":[\"x\",\"y\"]}\n", "task: tagging", "element 2"},
