@@ -18,6 +18,11 @@ namespace {
 constexpr std::array<std::pair<const char*, const char*>, 4> usual{
     {{"/X", "/y"}, {"/x", "/y"}, {"/data", "/label"}, {"/sequences", "/labels"}}};
 
+// A group with rows and labels by our names; others have groups /test too.
+bool has_part(const io::Hdf5File& file, const std::string& group) {
+  return file.has(group + "/labels") && (file.has(group + "/input_ids") || file.has(group + "/values") || file.has(group + "/X"));
+}
+
 std::string rooted(const std::string& name) { return name.empty() || name[0] == '/' ? name : "/" + name; }
 
 // Of the groups and data sets at the top and one level below.
@@ -45,7 +50,9 @@ std::string named_label(const Source& source, data::Task task) {
 
 }  // namespace
 
-bool is_foreign(const io::Hdf5File& file, const Source& source) { return !source.input.empty() || !file.has("/train"); }
+bool is_foreign(const io::Hdf5File& file, const Source& source) {
+  return !source.input.empty() || !(is_marked(file) || file.has("/train") || has_part(file, "/valid") || has_part(file, "/test"));
+}
 
 ForeignPaths foreign_paths(const io::Hdf5File& file, const Source& source, data::Task task) {
   ForeignPaths found;

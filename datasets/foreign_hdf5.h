@@ -8,7 +8,7 @@
 
 namespace tapeformer::datasets {
 
-// True when the source names an input, or the file has no group /train of our own layout.
+// True when the source names an input, or the file neither says that it is a "seq-dataset" nor has a part of one: ours may lack /train.
 bool is_foreign(const io::Hdf5File&, const Source&);
 
 struct ForeignPaths {

@@ -19,15 +19,18 @@ std::vector<T> vector_of(const io::Hdf5Dataset& dataset) {
   return {t.span<T>().begin(), t.span<T>().end()};
 }
 
+std::string attribute_text(const io::Hdf5File& file, const char* name) {
+  const auto value = file.attribute("/", name);
+  return value && std::holds_alternative<std::string>(*value) ? std::get<std::string>(*value) : std::string();
+}
+
 }  // namespace
 
+bool is_marked(const io::Hdf5File& file) { return attribute_text(file, "encoding-type") == "seq-dataset"; }
+
 void check_format(const io::Hdf5File& file, const std::string& path) {
-  const auto text_of = [&](const char* name) {
-    const auto value = file.attribute("/", name);
-    return value && std::holds_alternative<std::string>(*value) ? std::get<std::string>(*value) : std::string();
-  };
-  if (text_of("encoding-type") != "seq-dataset") return;
-  const std::string version = text_of("encoding-version");
+  if (!is_marked(file)) return;
+  const std::string version = attribute_text(file, "encoding-version");
   if (version == "1" || version.starts_with("1.")) return;
   fail(ExitCode::data,
        "{}: has the layout seq-dataset '{}'; this program reads versions 1.x; use a newer tapeformer, or write the file again",

@@ -12,7 +12,9 @@
 
 namespace tapeformer::datasets {
 
-// Error(data) for a file that says it is a "seq-dataset" of a version that this program does not know. Later minor versions only add.
+// True for a file that says it is a "seq-dataset", as data convert writes it.
+bool is_marked(const io::Hdf5File&);
+// Error(data) for one of a version that this program does not know. Later minor versions only add.
 void check_format(const io::Hdf5File&, const std::string& path);
 
 // Where the data sets of a part are; an empty path where there is none.

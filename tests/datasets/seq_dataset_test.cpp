@@ -225,6 +225,42 @@ TEST_CASE("files of other layouts by their names, by guess and cut by seed") {
   CHECK(fault.says("no data set /none; name it with data.input (the file has /deep, /deep/other, /labels, /sequences)"));
 }
 
+TEST_CASE("a file of our own layout need not have the training part") {
+  const Directory directory;
+  directory.write("a.csv", "text,label\na b,x\nb,y\n");
+  directory.write("b.csv", "text,label\nb a,y\n");
+  const auto from = open("data: {train: {path: DIR/a.csv}, valid: {path: DIR/b.csv}, test: {path: DIR/b.csv}}\n", directory);
+  convert_to_hdf5(*from, directory.path() / "all.h5");
+  // Others write the layout without its attributes, data convert with them.
+  for (const bool marked : {false, true}) {
+    CAPTURE(marked);
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / "rest.h5");
+    if (marked) f.write_attribute("/", "encoding-type", std::string("seq-dataset"));
+    if (marked) f.write_attribute("/", "encoding-version", std::string("1.0"));
+    for (const char* group : {"/valid", "/test"}) {
+      f.write(std::string(group) + "/input_ids", Tensor::of(std::vector<int32_t>{1, 0}));
+      f.write(std::string(group) + "/offsets", Tensor::of(std::vector<int64_t>{0, 2}));
+      f.write(std::string(group) + "/labels", Tensor::of(std::vector<int32_t>{1}));
+    }
+    f.close();
+    const std::string yaml = "data: {train: {path: DIR/all.h5}, valid: {path: DIR/rest.h5}, test: {path: DIR/rest.h5}}\n";
+    const auto d = open(yaml, directory);
+    CHECK(sample(*d, Part::valid, 0).tokens == std::vector<int32_t>{1, 0});
+    CHECK(sample(*d, Part::test, 0).label == 1);
+    const Fault fault = fault_of([&] { open("data: {path: DIR/rest.h5}\n", directory); });
+    CHECK(fault.code == 3);
+    CHECK(fault.says("rest.h5: no group /train"));
+  }
+  {
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / "other.h5");  // a group of that name is not enough
+    f.write("/x", Tensor::of(std::vector<int32_t>{1, 2, 3, 4}).reshaped({2, 2}));
+    f.write("/y", Tensor::of(std::vector<int32_t>{0, 1}));
+    f.write("/test/x", Tensor::of(std::vector<int32_t>{1, 2}).reshaped({1, 2}));
+    f.write("/test/y", Tensor::of(std::vector<int32_t>{0}));
+  }
+  CHECK(open("data: {path: DIR/other.h5}\n", directory)->size(Part::train) == 2);
+}
+
 TEST_CASE("statistics of a cut file come from the training part alone") {
   const Directory directory;
   std::vector<float> values;
