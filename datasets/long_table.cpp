@@ -41,12 +41,12 @@ class LongReader {
 
   void find_columns(const std::vector<std::string>& wanted) {
     if (!source_.weight.empty()) weight_ = table_->column(source_.weight);
+    if (!source_.id.empty()) id_ = table_->column(source_.id);
     if (settings_.task == Task::regression)
       for (const std::string& name : source_.target) targets_.push_back(table_->column(name));
     else label_ = table_->column(label_name());
     if (!source_.values.empty()) {
       values_ = table_->column(source_.values);
-      if (!source_.id.empty()) id_ = table_->column(source_.id);
       result_.features = !wanted.empty() ? wanted : source_.features;
       return;
     }
@@ -69,7 +69,10 @@ class LongReader {
 
   void read_row() {
     const size_t number = groups_.add();
-    if (number == result_.sequences.size()) result_.sequences.push_back({groups_.name(number), {}, {}});
+    if (number == result_.sequences.size()) {
+      const std::string& name = groups_.name(number);
+      result_.sequences.push_back({name, source_.id.empty() ? name : table_->text(id_), {}, {}});
+    }
     LongSequence& sequence = result_.sequences[number];
     for (const size_t column : features_) {
       const double value = table_->number(column);
@@ -96,7 +99,8 @@ class LongReader {
 
   // A line of JSONL with all rows of a sequence.
   void read_whole_sequence() {
-    LongSequence sequence{source_.id.empty() ? std::to_string(table_->row()) : table_->text(id_), {}, {}};
+    const std::string id = source_.id.empty() ? std::to_string(table_->row()) : table_->text(id_);
+    LongSequence sequence{id, id, {}, {}};
     const size_t features = table_->rows_of_numbers(values_, sequence.values);
     if (features == 0) {
       if (settings_.empty == data::Empty::error)
@@ -136,7 +140,7 @@ class LongReader {
   }
 
   void order(LongSequence& sequence, const std::vector<size_t>& places) const {
-    LongSequence sorted{sequence.name, {}, {}};
+    LongSequence sorted{sequence.name, sequence.id, {}, {}};
     for (const size_t place : places) {
       const auto first = sequence.values.begin() + static_cast<std::ptrdiff_t>(place * features_.size());
       sorted.values.insert(sorted.values.end(), first, first + static_cast<std::ptrdiff_t>(features_.size()));

@@ -20,6 +20,7 @@ struct LongRow {
 
 struct LongSequence {
   std::string name;            // empty for a table without a column of sequences
+  std::string id;              // by data.id, in the first row of the file; the name unless given
   std::vector<double> values;  // [rows, features]
   std::vector<LongRow> rows;
 };

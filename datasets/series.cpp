@@ -201,7 +201,7 @@ class Builder {
     sample.label = rest.label;
     sample.target = rest.target;
     sample.weight = rest.weight;
-    sample.id = s.sequence->name;
+    sample.id = s.sequence->id;
     dataset_->store(part).add(sample, front.row);
     return 0;
   }

@@ -34,6 +34,25 @@ TEST_CASE("rows are gathered by sequence and ordered by step") {
   CHECK(data::read_batch(*d, Part::train, {1, 0}).values.shape() == Shape({5, 2}));
 }
 
+TEST_CASE("a sequence is named by data.id in its first row") {
+  const Directory directory;
+  directory.write("a.csv", "sequence,step,code,a,label\ns1,2,x,3,up\ns2,1,y,5,down\ns1,1,z,1,up\n");
+  const std::string yaml = "data: {path: DIR/a.csv, sequence: sequence, step: step, id: code, standardize: false}\n";
+  const auto d = open(yaml, directory);
+  CHECK(d->description().feature_names == std::vector<std::string>{"a"});
+  CHECK(sample(*d, Part::train, 0).id == "x");
+  CHECK(sample(*d, Part::train, 0).values == std::vector<float>{1, 3});
+  CHECK(sample(*d, Part::train, 1).id == "y");
+  directory.write("a.csv", "sequence,code,a,label\ns1,x,3,up\ns1,y,4,down\n");
+  const Fault differs = fault_of([&] { open("data: {path: DIR/a.csv, sequence: sequence, id: code}\n", directory); });
+  CHECK(differs.says("of the same sequence 's1'"));
+  const Fault none = fault_of([&] { open("data: {path: DIR/a.csv, sequence: sequence, id: cod, features: [a]}\n", directory); });
+  CHECK(none.code == 3);
+  CHECK(none.says("did you mean 'code'"));
+  const auto windows = open("data: {path: DIR/a.csv, features: [a], id: code, window: {length: 1}}\n", directory);
+  CHECK(sample(*windows, Part::train, 1).id == "2");  // a window by its first row, as when predicting
+}
+
 TEST_CASE("mean and deviation come from the training part alone") {
   const Directory directory;
   directory.write("a.csv", two_sequences);
