@@ -269,7 +269,7 @@ class SeqDataset : public data::Dataset {
     if (settings_.task == Task::tagging) {
       o.data->each_tags([&](int64_t example, int64_t, int64_t count, const int32_t* tags) {
         for (int64_t i = 0; i < count; ++i)
-          if (tags[i] != -100 && o.has(example)) number(example, tags[i]);
+          if (tags[i] != data::ignored_target && o.has(example)) number(example, tags[i]);
       });
       if (named)
         for (const std::string& name : names) o.tag_numbers.push_back(labels.number(name));
@@ -356,7 +356,7 @@ void SeqDataset::read(Part part, int64_t index, data::Sample& out) const {
     encoder_->encode_values(std::move(values), rows.rows(), o.data->where(example), out);
   }
   for (int32_t& tag : out.tags)
-    if (tag != -100 && !o.tag_numbers.empty()) tag = o.tag_numbers[static_cast<size_t>(tag)];
+    if (tag != data::ignored_target && !o.tag_numbers.empty()) tag = o.tag_numbers[static_cast<size_t>(tag)];
   if (settings_.task == Task::classification) out.label = o.labels[static_cast<size_t>(example)];
   if (settings_.task == Task::regression) {
     const auto first = o.data->targets().begin() + example * o.data->target_size();

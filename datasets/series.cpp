@@ -159,7 +159,7 @@ class Builder {
     const LongRow& row = s.sequence->rows[r];
     if (row.label.empty())
       fail(ExitCode::data, "{}, column '{}': the tag is missing", s.table->where(row), printable(settings_.train.tags));
-    if (is_ignored(row.label)) return -100;
+    if (is_ignored(row.label)) return data::ignored_target;
     const int32_t number = labels.number(row.label);
     if (number < 0) unknown.add(row.label, row.row);
     return number;

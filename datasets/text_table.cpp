@@ -172,7 +172,7 @@ class TextReader {
     const std::vector<std::string> words = table.words(columns.sequence);
     for (const std::string& tag : tags(table, columns, words.size())) {
       const bool ignored = !settings_.ignored_tag.empty() && tag == settings_.ignored_tag;
-      const int32_t number = ignored ? -100 : labels.number(canonical_label(tag, 0, table.where(columns.label)));
+      const int32_t number = ignored ? data::ignored_target : labels.number(canonical_label(tag, 0, table.where(columns.label)));
       if (number == -1) unknown.add(tag, table.row());
       sample.tags.push_back(number);
     }

@@ -47,7 +47,7 @@ struct Sample {
   std::vector<float> values;    // [length, F] row by row, standardised
   int32_t label = -1;           // classification
   std::vector<float> target;    // regression [K]
-  std::vector<int32_t> tags;    // tagging [length], -100 = ignored
+  std::vector<int32_t> tags;    // tagging [length], or ignored_target
   float weight = 1;
   std::string id;  // as the file names it, or its row number
 };
