@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/settings.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 namespace tapeformer::datasets {
@@ -36,9 +38,17 @@ void read_source(Section& s, Source& source) {
   s.field("weight", source.weight, "the column (HDF5: data set) with the weight of a sample in the loss");
 }
 
-void read_part(Section& data, const char* part, Source& source) {
+// The training part must be read first.
+void read_part(Section& data, const char* part, Source& source, const DataSettings& d) {
   Section s = data.section(part, "the file of this part; columns named beside data.path hold unless named here");
   read_source(s, source);
+  const Format own = d.format_of(source), train = d.format_of(d.train);
+  if (source.given() && d.train.given() && own != Format::by_extension && train != Format::by_extension &&
+      (own == Format::hdf5) != (train == Format::hdf5))
+    s.fault("path",
+            fmt::format("'{}' is '{}', {}, but the training part is '{}', {}", s.path("path"), source.path,
+                        own == Format::hdf5 ? "HDF5" : "a table", d.train.path, train == Format::hdf5 ? "HDF5" : "a table"),
+            "give all parts as HDF5, which data convert writes, or all as tables");
 }
 
 void read_split(Section& data, DataSettings& d) {
@@ -141,9 +151,9 @@ DataSettings DataSettings::read(Section root) {
   d.valid = d.test = common;
   d.valid.path.clear();
   d.test.path.clear();
-  read_part(s, "train", d.train);
-  read_part(s, "valid", d.valid);
-  read_part(s, "test", d.test);
+  read_part(s, "train", d.train, d);
+  read_part(s, "valid", d.valid, d);
+  read_part(s, "test", d.test, d);
   read_split(s, d);
   s.count("max_length", d.max_length, config::at_least(0), "the most rows of a sequence; 0: as many as the longest of the data has");
   s.choice("truncate", d.truncate,
