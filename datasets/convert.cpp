@@ -135,7 +135,7 @@ class PartWriter {
   std::optional<Column<std::string>> ids_;
 };
 
-void write_about(io::Hdf5File& file, const data::Description& d) {
+void write_about(io::Hdf5File& file, const data::Description& d, const Window& window) {
   constexpr std::string_view tasks[] = {"classification", "regression", "tagging"};
   file.write_attribute("/", "encoding-type", std::string("seq-dataset"));
   file.write_attribute("/", "encoding-version", std::string("1.0"));
@@ -145,6 +145,8 @@ void write_about(io::Hdf5File& file, const data::Description& d) {
   file.write_attribute("/", "source_fingerprint", d.fingerprint);
   file.write_attribute("/", "vocab_size", d.vocab_size);
   file.write_attribute("/", "max_length", d.max_length);
+  if (window.length > 0) file.write_attribute("/", "window_length", window.length);
+  if (window.length > 0) file.write_attribute("/", "window_hop", window.hop);
   const auto names = [&](const char* name, const std::vector<std::string>& texts, const char* axis) {
     file.write_texts(name, texts);
     file.write_axis_labels(name, {axis});
@@ -158,11 +160,11 @@ void write_about(io::Hdf5File& file, const data::Description& d) {
 using Take = std::function<void(Part, const data::Sample&)>;
 
 // The file under another name, filled by `give`, then renamed. `outline` says what will come.
-void write_file(const data::Dataset& outline, const std::filesystem::path& path, bool compress,
+void write_file(const data::Dataset& outline, const std::filesystem::path& path, bool compress, const Window& window,
                 const std::function<void(const Take&)>& give) {
   io::ReplacementFile replacement(path);
   io::Hdf5File file = io::Hdf5File::create(replacement.temporary());
-  write_about(file, outline.description());
+  write_about(file, outline.description(), window);
   std::map<Part, PartWriter> writers;
   for (const Part part : {Part::train, Part::valid, Part::test})
     if (outline.size(part) > 0)
@@ -185,18 +187,18 @@ void give_each(const data::Dataset& dataset, const Take& take) {
 
 }  // namespace
 
-void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress) {
-  write_file(dataset, path, compress, [&](const Take& take) { give_each(dataset, take); });
+void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& path, bool compress, const Window& window) {
+  write_file(dataset, path, compress, window, [&](const Take& take) { give_each(dataset, take); });
 }
 
 std::vector<std::string> convert_to_hdf5(const DataSettings& settings, const std::filesystem::path& path, bool compress) {
   if (!is_text_table(settings)) {
     const auto dataset = open_dataset(settings);
-    convert_to_hdf5(*dataset, path, compress);
+    convert_to_hdf5(*dataset, path, compress, settings.window);
     return dataset->report();
   }
   const auto outline = open_dataset(settings, {.stream = [](Part, const data::Sample&) {}});
-  write_file(*outline, path, compress,
+  write_file(*outline, path, compress, Window(),
              [&](const Take& take) { open_dataset(settings, {.known = &outline->description(), .stream = take}); });
   return outline->report();
 }

@@ -13,6 +13,7 @@
 #include "datasets/foreign_hdf5.h"
 #include "datasets/labels.h"
 #include "datasets/learned.h"
+#include "datasets/seq_keys.h"
 #include "datasets/seq_part.h"
 #include "datasets/split.h"
 #include "framework/core/error.h"
@@ -79,10 +80,16 @@ class SeqDataset : public data::Dataset {
       check_format(files_.emplace(source.path, io::Hdf5File::open(source.path)).first->second, source.path);
     }
     const io::Hdf5File& file = files_.at(source.path);
-    const bool own = settings_.source(part).given(), cut = !own && share(part) > 0, foreign = is_foreign(file, source);
+    const bool own = settings_.source(part).given(), foreign = is_foreign(file, source);
+    const Split split = own && part != Part::train ? Split() : left_to_cut(file, settings_.split, source);
+    const bool cut = share(split, part) > 0;
+    if (!cut && !own && share(settings_.split, part) > 0)
+      report_.push_back(
+          fmt::format("{0}: the group /{0} of {1}, so that data.split does not cut it", name_of(part), printable(source.path)));
     const std::string group = fmt::format("/{}", name_of(cut ? Part::train : part));
     if (!own && !cut && part != Part::train && (foreign || !file.has(group))) return;
     if (!foreign && !file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(source.path), group);
+    check_keys(file, settings_, source, foreign ? "" : group);
     Opened& o = at(part);
     o.path = source.path;
     if (foreign) {
@@ -92,7 +99,7 @@ class SeqDataset : public data::Dataset {
     } else {
       o.data.emplace(file, source.path, own_paths(file, source.path, group), settings_.task);
     }
-    if (cut || part == Part::train) o.here = share_of(*o.data, part);
+    if (cut || part == Part::train) o.here = share_of(*o.data, split, part);
     for (int64_t i = 0; i < o.data->examples(); ++i) {
       if (!o.has(i)) continue;
       if (o.data->length(i) > 0) o.examples.push_back(i);
@@ -103,21 +110,16 @@ class SeqDataset : public data::Dataset {
     if (part == Part::train && o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(source.path));
   }
 
-  double share(Part part) const { return part == Part::valid ? settings_.split.valid : part == Part::test ? settings_.split.test : 0; }
-  // Which examples of the training file data.split gives to a part; empty: all.
-  std::vector<bool> share_of(const SeqPart& all, Part part) const {
-    if (settings_.split.valid <= 0 && settings_.split.test <= 0) return {};
+  static double share(const Split& split, Part part) { return part == Part::valid ? split.valid : part == Part::test ? split.test : 0; }
+  // Which examples of the training file the split gives to a part; empty: all.
+  static std::vector<bool> share_of(const SeqPart& all, const Split& split, Part part) {
+    if (split.valid <= 0 && split.test <= 0) return {};
     std::vector<std::string> strata = all.label_texts();
     for (const int32_t label : all.labels()) strata.push_back(std::to_string(label));
     strata.resize(static_cast<size_t>(all.examples()));
     std::vector<bool> here;
-    for (const Part p : split_by_seed(strata, settings_.split)) here.push_back(p == part);
+    for (const Part p : split_by_seed(strata, split)) here.push_back(p == part);
     return here;
-  }
-
-  std::vector<std::string> texts_of(const std::string& path, const std::string& name) const {
-    const io::Hdf5File& file = files_.at(path);
-    return file.has(name) ? file.dataset(name).texts() : std::vector<std::string>();
   }
 
   // Vocabulary, labels and statistics, from the file of the training part.
@@ -125,16 +127,17 @@ class SeqDataset : public data::Dataset {
     const Opened& train = at(Part::train);
     if (train.data->numeric()) learn_features(train);
     else learn_vocabulary(train);
+    const io::Hdf5File& file = files_.at(train.path);
     if (settings_.task == Task::regression) {
-      description_.target_names = texts_of(train.path, "/target_names");
-      if (static_cast<int64_t>(description_.target_names.size()) == train.data->target_size()) return;
-      description_.target_names.clear();
-      for (int64_t k = 0; k < train.data->target_size(); ++k) description_.target_names.push_back(fmt::format("target{}", k + 1));
+      description_.target_names = target_names(file, settings_.train, train.data->target_size());
       return;
     }
-    description_.labels = texts_of(train.path, "/label_names");
-    if (!description_.labels.empty()) return;
-    if (!train.data->label_texts().empty()) {
+    description_.labels = label_names(file, settings_, settings_.train);
+    if (!description_.labels.empty()) {
+      std::erase_if(description_.labels, [&](const std::string& name) { return is_ignored(name); });
+      return;
+    }
+    if (!train.data->label_texts().empty() && settings_.classes == 0) {
       std::set<std::string> distinct;
       for (const int64_t example : train.examples) distinct.insert(train.data->label_texts()[static_cast<size_t>(example)]);
       description_.labels = sorted_labels({distinct.begin(), distinct.end()});
@@ -166,6 +169,9 @@ class SeqDataset : public data::Dataset {
 
   void learn_vocabulary(const Opened& train) {
     const io::Hdf5File& file = files_.at(train.path);
+    if (!settings_.train.features.empty())
+      fail(ExitCode::data, "{}: data.features names {}, but the file has tokens; remove it", printable(train.path),
+           printable(settings_.train.features[0]));
     if (file.has("/tokenizer_json")) {
       description_.tokenizer_json = file.dataset("/tokenizer_json").text();
       description_.vocab_size = data::Tokenizer::from_json(description_.tokenizer_json).vocab_size();
@@ -189,12 +195,11 @@ class SeqDataset : public data::Dataset {
     train.data->each_values([&](int64_t example, int64_t, int64_t count, const double* values) {
       for (int64_t r = 0; r < count && train.has(example); ++r) statistics.add(values + r * train.data->features());
     });
-    std::vector<std::string> names = texts_of(train.path, "/feature_names");
-    if (static_cast<int64_t>(names.size()) != train.data->features()) {
-      names.clear();
-      for (int64_t f = 0; f < train.data->features(); ++f) names.push_back(fmt::format("feature{}", f + 1));
-    }
-    describe_features(settings_, names, statistics, description_);
+    describe_features(settings_, feature_names(files_.at(train.path), settings_.train, train.data->features()), statistics, description_);
+  }
+
+  bool is_ignored(const std::string& tag) const {
+    return settings_.task == Task::tagging && !settings_.ignored_tag.empty() && tag == settings_.ignored_tag;
   }
 
   // Walks over everything once, so that no fault waits until its sample is read.
@@ -252,8 +257,12 @@ class SeqDataset : public data::Dataset {
       return;
     }
     const Labels labels(description_.labels);
-    std::vector<std::string> names = texts_of(o.path, "/label_names");
+    std::vector<std::string> names = texts_of(files_.at(o.path), "/label_names");
     const bool named = !names.empty();
+    if (!named && settings_.task == Task::tagging && !settings_.ignored_tag.empty())
+      fail(ExitCode::data,
+           "{}: data.ignored_tag is '{}', but without /label_names its tags are numbers; add the names, or write {} for such rows",
+           printable(o.path), printable(settings_.ignored_tag), data::ignored_target);
     if (!named) names = description_.labels;
     UnknownLabels unknown;
     std::vector<int64_t> counts(description_.labels.size());
@@ -261,6 +270,7 @@ class SeqDataset : public data::Dataset {
       if (label < 0 || label >= static_cast<int64_t>(names.size()))
         fail(ExitCode::data, "{}: the label {} is outside 0 to {}{}", o.data->where(example), label, names.size() - 1,
              label == static_cast<int64_t>(names.size()) ? "; labels count from 0, these seem to count from 1" : "");
+      if (is_ignored(names[static_cast<size_t>(label)])) return data::ignored_target;
       const int32_t n = labels.number(names[static_cast<size_t>(label)]);
       if (n < 0) unknown.add(names[static_cast<size_t>(label)], example + 1);
       else ++counts[static_cast<size_t>(n)];
@@ -272,14 +282,16 @@ class SeqDataset : public data::Dataset {
           if (tags[i] != data::ignored_target && o.has(example)) number(example, tags[i]);
       });
       if (named)
-        for (const std::string& name : names) o.tag_numbers.push_back(labels.number(name));
+        for (const std::string& name : names) o.tag_numbers.push_back(is_ignored(name) ? data::ignored_target : labels.number(name));
     }
     for (size_t i = 0; i < o.data->labels().size(); ++i)
       o.labels.push_back(o.has(static_cast<int64_t>(i)) ? number(static_cast<int64_t>(i), o.data->labels()[i]) : -1);
     for (size_t i = 0; i < o.data->label_texts().size(); ++i) {
-      const std::string& text = o.data->label_texts()[i];
+      const bool here = o.has(static_cast<int64_t>(i));
+      std::string text = o.data->label_texts()[i];
+      if (here && settings_.classes > 0) text = canonical_label(text, settings_.classes, o.data->where(static_cast<int64_t>(i)));
       o.labels.push_back(labels.number(text));
-      if (!o.has(static_cast<int64_t>(i))) continue;
+      if (!here) continue;
       if (o.labels.back() < 0) unknown.add(text, static_cast<int64_t>(i) + 1);
       else ++counts[static_cast<size_t>(o.labels.back())];
     }

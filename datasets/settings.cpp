@@ -128,6 +128,8 @@ void check_format(Section& data, const DataSettings& d) {
                  "use JSONL, or data.sequence with a long table");
     else if (!s.input.empty() && format != Format::hdf5)
       data.fault("input", "'data.input' names a data set of HDF5, which '" + s.path + "' is not", "remove it");
+    else if (!s.input.empty() && d.window.length > 0)
+      data.fault("window", "'data.window' cuts tables, and 'data.input' names sequences of HDF5", "keep one of them");
     if (s.values.empty() != d.train.values.empty())
       data.fault("values", "'data.values' is given for some parts only", "give it beside data.path");
   }

@@ -67,6 +67,7 @@ TEST_CASE("faults of the settings are found before any file is read") {
       {"data: {path: DIR/a.csv, step: t}\n", "data.sequence"},
       {"data: {path: DIR/a.csv, truncate: both}\n", "truncate"},
       {"data: {path: DIR/a.csv, labell: x}\n", "label"},
+      {"data: {path: DIR/a.h5, input: /x, window: {length: 2}}\n", "'data.window' cuts tables, and 'data.input'"},
       {"data: {path: DIR/a.csv, test: {path: DIR/b.h5}}\n", "b.h5', HDF5, but the training part is '"},
       {"data: {train: {path: DIR/a.h5}, valid: {path: DIR/b.jsonl}}\n", "'data.valid.path' is '"},
       {"data: {train: {path: DIR/a.h5}, valid: {path: DIR/b.jsonl}}\n", "a.h5', HDF5"},

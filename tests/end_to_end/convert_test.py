@@ -11,6 +11,13 @@ import numpy
 from support import BINARY, CONFIG, Workplace, check, finish, peak_memory
 
 BYTES = CONFIG.replace("type: whitespace", "type: byte").replace("max_length: 64", "max_length: 100000")
+SERIES = """\
+version: 1
+data: {path: series.csv, sequence: q, step: t, features: [b, a], id: code, standardize: false, window: {length: 3, hop: 2}, split: {valid: 0.2}}
+model: {dim: 8, layers: 1, feed_forward: {dim: 8}, attention: {type: full, heads: 2}}
+train: {duration: 6, batch_size: 4}
+device: {threads: 1}
+"""
 MIB = 1 << 20
 
 
@@ -67,8 +74,30 @@ def same_as_before(work):
     check(done.returncode == 0, done.stderr)
     done = work.call("train", "config.yaml", "-o", "from-file", "data.train.path=rows.h5", "data.valid.path=rows.h5", 'data.test.path=""')
     check(done.returncode == 0, done.stderr)
-    one, two = work.parameters("from-tables"), work.parameters("from-file")
-    check(one.keys() == two.keys() and all((one[n] == two[n]).all() for n in one), "training from the converted file differs")
+    # The keys that describe the table may stay: they are what the file says as well.
+    done = work.call("train", "config.yaml", "-o", "same-keys", *table, "data.train.path=rows.h5")
+    check(done.returncode == 0 and "valid: the group /valid of rows.h5" in done.stderr, done.stderr)
+    one = work.parameters("from-tables")
+    for run in ("from-file", "same-keys"):
+        two = work.parameters(run)
+        check(one.keys() == two.keys() and all((one[n] == two[n]).all() for n in one), f"{run}: training from the converted file differs")
+
+
+def windows_as_before(work):
+    # Windows are cut when the table is converted, and again when the table of new rows is predicted: data.window stays.
+    work.write("series.csv", "q,t,a,b,label,code\n" + "".join(f"q{i // 9},{-i},{i % 5},{i * i % 7},{'xy'[i // 3 % 2]},c{i}\n" for i in range(180)))
+    work.write("series.yaml", SERIES)
+    check(work.call("data", "convert", "series.yaml", "-o", "series.h5").returncode == 0, "convert of a series")
+    for run, file in (("windows", "series.csv"), ("windows-file", "series.h5")):
+        done = work.call("train", "series.yaml", "-o", run, "data.path=" + file)
+        check(done.returncode == 0, done.stderr)
+    one, two = work.parameters("windows"), work.parameters("windows-file")
+    check(one.keys() == two.keys() and all((one[n] == two[n]).all() for n in one), "training from converted windows differs")
+    one, two = (work.call("predict", run, "series.csv").stdout for run in ("windows", "windows-file"))
+    check(one == two and one.count("\n") > 60, f"predictions differ:\n{one}\n{two}")
+    work.refused(3, ["train", "series.yaml", "-o", "run", "data.path=series.h5", "data.window.hop=3"], "data.window", "series.h5")
+    work.refused(3, ["train", "series.yaml", "-o", "run", "data.path=series.h5", "data.features=[a]"], "data.features names a", "b, a")
+    work.refused(2, ["train", "series.yaml", "-o", "run", "data.test.path=series.h5"], "series.csv", "series.h5")
 
 
 def full_disk(work):
@@ -88,6 +117,6 @@ def full_disk(work):
 
 
 with Workplace() as work:
-    for part in (bounded_memory, same_as_before, full_disk):
+    for part in (bounded_memory, same_as_before, windows_as_before, full_disk):
         part(work)
 finish(60)
