@@ -93,9 +93,9 @@ PredictionLines::PredictionLines(const data::Description& description, OutputSet
 std::string PredictionLines::line(const std::vector<std::string>& cells) const {
   const char delimiter = settings_.format == "tsv" ? '\t' : ',';
   std::string text;
-  for (const std::string& cell : cells) {
-    if (!text.empty()) text += delimiter;
-    text += io::csv_field(cell, delimiter);
+  for (size_t c = 0; c < cells.size(); ++c) {  // the first may be empty, and is a column all the same
+    if (c > 0) text += delimiter;
+    text += io::csv_field(cells[c], delimiter);
   }
   return text + "\n";
 }

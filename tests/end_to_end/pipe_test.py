@@ -52,6 +52,11 @@ with Workplace() as work:
     talk(work, "run", "tsv", b"Source\tother\n", [f"{t}\t7\n".encode() for t in texts])
     talk(work, "run", "csv", b"other,Source\n", [f"7,\"{t}\"\r\n".encode() for t in texts])
     talk(work, "run", "jsonl", b"", [f'{{"Source": "{t}"}}\n'.encode() for t in texts])
+    # A sample whose name is empty has a cell for it all the same.
+    for kind, delimiter in (("csv", ","), ("tsv", "\t")):
+        done = work.call("predict", "run", "-", "--input", "csv", "--id", "name", "--format", kind, stdin=f"name,Source\na,{texts[0]}\n,{texts[1]}\n")
+        cells = [line.split(delimiter) for line in done.stdout.splitlines()]
+        check([c[0] for c in cells] == ["id", "a", ""] and {len(c) for c in cells} == {3}, f"{kind}: {done.stdout}{done.stderr}")
 
     with open(work.file("arrays.yaml"), "w", encoding="utf-8") as out:
         out.write(ARRAYS)
@@ -72,4 +77,4 @@ with Workplace() as work:
         piped = work.call("predict", "run", "-", "--input", "csv", stdin=lines.read())
     check(piped.returncode == 0 and piped.stdout == work.call("predict", "run", many).stdout, "a pipe and a file give other results")
     check(len(piped.stdout.splitlines()) == 9001, f"{len(piped.stdout.splitlines())} lines")
-finish(40)
+finish(42)
