@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer eval`: the metrics of a trained model on a part of its data. It says which weights and which BatchNorm statistics it used.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,20 @@ std::string statistics_text(nn::Model& model, const std::string& source, int64_t
       return fmt::format("running statistics from {} training batches", b->value.data<int64_t>()[0]);
     }
   return {};
+}
+
+// An evaluation says what it used, so where nothing but the running statistics can be used, others are refused.
+void check_statistics(const Trained& t, const std::string& source) {
+  if (source == "running") return;
+  const models::ModelSettings& model = t.experiment.model;
+  if (std::count(model.norm.begin(), model.norm.end(), nn::NormType::batch_norm) == 0)
+    fail(ExitCode::usage, "--batchnorm {}: the model has no BatchNorm ('model.norm.type' is layer_norm); leave the option out", source);
+  const nn::BatchNormSettings& norm = model.batch_norm;
+  const bool from_update = norm.freeze_from > 0 && train::step_of(t.checkpoint) >= norm.freeze_from;
+  if (norm.freeze || from_update)
+    fail(ExitCode::usage, "--batchnorm {}: '{}' keeps the model's BatchNorm at its running statistics; leave the option out, or add {}",
+         source, norm.freeze ? "model.norm.freeze: true" : fmt::format("model.norm.freeze_from: {}", norm.freeze_from),
+         norm.freeze ? "model.norm.freeze=false" : "model.norm.freeze_from=0");
 }
 
 nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::Evaluation& e, const std::string& statistics) {
@@ -121,6 +136,7 @@ ExitCode evaluate(Command& command, const Options& o) {
   std::vector<std::string> overrides = o.overrides;
   for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
   Trained t = load_trained(o.run, o.weights, overrides, command.log);
+  check_statistics(t, o.batchnorm);
   std::vector<data::Part> parts{part};
   if (o.batchnorm == "recalibrate" && part != data::Part::train) parts.push_back(data::Part::train);
   const auto dataset = datasets::open_dataset(t.experiment.data, {.known = &t.description, .parts = parts});

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BatchNorm on the command line: batches of one row, statistics that are saved and used, evaluation without side effects."""
 import json
+import shutil
 
 import h5py
 import numpy
@@ -82,7 +83,25 @@ def no_side_effects(work):
             check(tracked == batches, f"{name}: {tracked} batches tracked, expected {batches}")
 
 
+def told_as_used(work):
+    # Where only the running statistics can be used, eval does not say that it used others.
+    work.train("layers", "eval.every=12")
+    def at(run, update):
+        return work.file(run, "checkpoints", f"step-{update:08d}.h5")
+    for model, needles in (("layers", ["no BatchNorm", "model.norm.type"]), ("frozen", ["model.norm.freeze: true", "model.norm.freeze=false"]),
+                           (at("later", 12), ["model.norm.freeze_from: 5", "model.norm.freeze_from=0"])):
+        for source in ("batch", "recalibrate"):
+            work.refused(2, ["eval", model, "--split", "valid", "--batchnorm", source], f"--batchnorm {source}", *needles, run="layers/eval")
+        done = work.call("eval", model, "--split", "valid")
+        check(done.returncode == 0 and ("; BatchNorm: running statistics" in done.stderr) == (model != "layers"), f"{model}: {done.stderr}")
+        shutil.rmtree(work.file("layers", "eval"), ignore_errors=True)
+    for model, extra in (("frozen", ["model.norm.freeze=false"]), (at("later", 12), ["model.norm.freeze_from=0"]), (at("later", 4), [])):
+        for source, says in (("batch", "its own statistics for each of 2"), ("recalibrate", "recalibrated on 6")):
+            done = work.call("eval", model, *extra, "--split", "valid", "--batchnorm", source)
+            check(done.returncode == 0 and says in done.stderr, f"{model} {extra} {source}: exit {done.returncode} {done.stderr}")
+
+
 with Workplace() as work:
-    for part in (one_row, statistics, no_side_effects):
+    for part in (one_row, statistics, no_side_effects, told_as_used):
         part(work)
-finish(50)
+finish(80)
