@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
 #include <algorithm>
+#include <map>
 
 #include "framework/io/hdf5.h"
 #include "framework/io/png.h"
@@ -44,25 +45,68 @@ Map weights_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubjec
   return {layer, heads, weights.shape()[1], {values.begin(), values.end()}};
 }
 
-// As the variant says for this length. Where it decides from the data, the pairs that have a weight for this sequence.
+// `full`, with the settings that it has unless given.
+models::HeadGroup full_heads(int heads) {
+  for (const models::AttentionVariant& v : models::attention_variants())
+    if (v.name == "full") {
+      config::Document none = config::Document::empty();
+      config::Section section = none.root();
+      return {.variant = &v, .heads = heads, .own_settings = v.read(section), .type_key = {}, .heads_key = {}};
+    }
+  fail(ExitCode::internal, "there is no variant 'full'");
+}
+
+// The weights of a layer where only some groups have them: full heads stand in for the others, which changes nothing before this layer and
+// nothing in the groups beside them. The parameters go by their names.
+Map weights_of_some(const models::HeadAttention& layer_heads, size_t layer, int64_t heads, AttnSubject& s, Structures& decided) {
+  Experiment changed = s.experiment;
+  int head = 0;
+  for (models::HeadGroup& group : changed.model.attention.layers.at(layer)) {
+    const int next = head + group.heads;
+    if (!layer_heads.group_of(head).has_weights()) group = full_heads(group.heads);
+    head = next;
+  }
+  const auto model = make_model(changed, s.description);
+  nn::ModelState from, to;
+  s.model->visit(from);
+  model->visit(to);
+  std::map<std::string, Tensor> values;
+  for (const Parameter* p : from.parameters) values[p->name] = p->value;
+  for (const nn::Buffer* b : from.buffers) values[b->name] = b->value;
+  const auto copy = [&](const std::string& name, const Tensor& value) {
+    if (const auto at = values.find(name); at != values.end()) value.copy_from(at->second);
+  };
+  for (const Parameter* p : to.parameters) copy(p->name, p->value);
+  for (const nn::Buffer* b : to.buffers) copy(b->name, b->value);
+  return weights_of(dynamic_cast<models::SequenceModel&>(*model).encoder(), layer, heads, s, &decided);
+}
+
+// As each head's variant says for this length. Where it decides from the data, the pairs that have a weight for this sequence.
 Map pattern_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubject& s) {
   const auto n = static_cast<int32_t>(s.batch.packing.rows() + encoder.extra_rows());
   const auto* of_heads = dynamic_cast<const models::HeadAttention*>(&encoder.attention(layer));
-  if (of_heads && of_heads->group_of(0).has_weights()) {
-    Structures decided;
-    Map map = weights_of(encoder, layer, heads, s, &decided);
-    const std::string name = fmt::format("encoder.layers.{}.", layer);
-    if (std::any_of(decided.begin(), decided.end(), [&](const auto& one) { return one.first.starts_with(name); })) {
-      for (float& value : map.values) value = value != 0 ? 1.F : 0.F;
-      return map;
-    }
-  }
+  int64_t with_weights = 0;
+  for (int h = 0; h < heads; ++h) with_weights += of_heads && of_heads->group_of(h).has_weights();
+  Structures decided;
+  Map weights;
+  if (with_weights == heads) weights = weights_of(encoder, layer, heads, s, &decided);
+  else if (with_weights > 0) weights = weights_of_some(*of_heads, layer, heads, s, decided);
+  const auto decides = [&](const models::Heads& group) {
+    const std::string name = group.settings().name + ".";
+    return std::any_of(decided.begin(), decided.end(), [&](const auto& one) { return one.first.starts_with(name); });
+  };
   Map map{layer, heads, n, {}};
   map.values.reserve(static_cast<size_t>(heads) * static_cast<size_t>(n) * static_cast<size_t>(n));
-  for (int h = 0; h < heads; ++h)
+  for (int h = 0; h < heads; ++h) {
+    const models::Heads* group = of_heads ? &of_heads->group_of(h) : nullptr;
+    if (group && decides(*group)) {
+      for (const float value : weights.of(h)) map.values.push_back(value != 0 ? 1.F : 0.F);
+      continue;
+    }
     for (int32_t i = 0; i < n; ++i)
       for (int32_t j = 0; j < n; ++j)  // what is not made of heads mixes all rows
-        map.values.push_back(!of_heads || of_heads->group_of(h).allowed(n, h, i, j) ? 1.F : 0.F);
+        map.values.push_back(!group || group->allowed(n, h, i, j) ? 1.F : 0.F);
+  }
   return map;
 }
 

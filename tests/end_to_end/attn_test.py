@@ -115,6 +115,27 @@ def patterns(work):
     with h5py.File(work.file("mix.h5"), "r") as h5:
         found = h5["encoder.layers.0.attention/pattern"][()]
     check((found[0] == numpy.eye(7)).all() and found[1].all(), "each head has its own pattern")
+    # Heads without weights in front of others, or behind them, keep nothing from these.
+    def by_head(first, second):
+        groups = f"model.attention.groups=[{first}, {second}]"
+        ok(work, "config.yaml", "~model.attention.type", "~model.attention.heads", groups, "--pattern", "--length", "20", "-o", "pair")
+        with h5py.File(work.file("pair.h5"), "r") as h5:
+            return [h5[f"encoder.layers.{layer}.attention/pattern"][()] for layer in (0, 1)]
+    band, none, decided = "{type: local, local: {left: 2, right: 1}}", "{type: compressed, compressed: {mode: conv}}", "{type: cluster}"
+    for found in by_head(band, none):
+        check((found[0] == expected).all() and found[1].all(), "a band beside heads without weights")
+    # What the first layer's cluster heads decide depends on their own projections only, which the variant beside them does not change.
+    mixed, whole = by_head(none, decided), by_head("{type: full}", decided)
+    check(mixed[0][0].all() and not whole[0][1].all() and (mixed[0][1] == whole[0][1]).all(), "clusters beside heads without weights")
+    check(mixed[1][0].all() and not mixed[1][1].all(), "the second layer")
+    # Of a trained model; the weights say the same where all heads have them.
+    groups = ["~model.attention.type", "~model.attention.heads", f"model.attention.groups=[{none}, {decided}]", "eval.every=12", "checkpoint.every=12"]
+    work.train("trained", *groups)
+    ok(work, "trained", "--text", TEXT, "--pattern", "-o", "trained")
+    with h5py.File(work.file("trained.h5"), "r") as h5:
+        after = h5["encoder.layers.0.attention/pattern"][()]
+    check(after[0].all() and not after[1].all() and after[1].any(axis=1).all(), "a trained model")
+    work.refused(2, ["attn", "trained", "--text", TEXT, "-o", "map"], "--pattern", run="map.h5")
 
 
 def files(work):
@@ -170,4 +191,4 @@ with Workplace() as work:
     files(work)
     bytes_of_text(work)
     refused(work)
-finish(115)
+finish(130)
