@@ -39,7 +39,7 @@ struct VariantResult {
   std::map<std::string, std::string> settings;  // dotted key -> value, without the seed
   std::set<std::string> used;                   // the variants of its layers and groups of heads
   int64_t parameters = 0;
-  double pairs = 0;             // looked at, as a share of all n x n, mean over the samples evaluated and over the layers
+  double pairs = 0;             // looked at, as a share of all n x n with extra rows, mean over the samples evaluated and the layers
   std::vector<RunResult> runs;  // one for each seed
 };
 

@@ -79,17 +79,19 @@ Baseline constant_numbers(const data::Dataset& dataset, data::Part part) {
   return {"the mean", metrics.values()};
 }
 
-// Mean over the samples of pairs / n^2, and over the layers.
-double share_of_pairs(const nn::Model& model, const data::Dataset& dataset, data::Part part) {
+// Mean over the samples of pairs / n^2, and over the layers; rows that the model puts in front of a sequence are among its n.
+double share_of_pairs(const nn::Model& model, int extra_rows, const data::Dataset& dataset, data::Part part) {
   std::map<int32_t, int64_t> lengths;
   for (int64_t i = 0; i < dataset.size(part); ++i) ++lengths[dataset.length(part, i)];
   double sum = 0, weight = 0;
-  for (const auto& [n, count] : lengths)
-    for (const nn::Cost& c : model.cost({n}))
+  for (const auto& [length, count] : lengths) {
+    const double n = static_cast<double>(length) + extra_rows;
+    for (const nn::Cost& c : model.cost({length}))
       if (c.pairs > 0) {
-        sum += static_cast<double>(count) * c.pairs / (static_cast<double>(n) * n);
+        sum += static_cast<double>(count) * c.pairs / (n * n);
         weight += static_cast<double>(count);
       }
+  }
   return weight > 0 ? sum / weight : 1;
 }
 
@@ -170,7 +172,7 @@ void measure_variants(const data::Dataset& dataset, data::Part part, std::vector
       nn::ModelState state;
       model->visit(state);
       for (const Parameter* p : state.parameters) v.parameters += p->value.count();
-      v.pairs = share_of_pairs(*model, dataset, part);
+      v.pairs = share_of_pairs(*model, experiment.model.attention.extra_rows.count, dataset, part);
     } catch (const Error& e) {
       if (e.code() != ExitCode::usage && e.code() != ExitCode::data) throw;
       v.refusal = first_fault(e.what());

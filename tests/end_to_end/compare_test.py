@@ -210,6 +210,15 @@ with Workplace() as work:
     check(re.search(r"^local .*refused: ", done.stdout, re.M), done.stdout)
     os.remove(work.file("local.yaml"))
 
+    # Rows that the model puts in front of a sequence are among those that all pairs are counted of.
+    extra = 8
+    ok(work, "compare", "config.yaml", "--attention", "full,bigbird,global_external", "--seeds", "3", "-o", "extra", "train.duration=2",
+       f"model.attention.bigbird={{globals: external, count: {extra}, block: 2}}",
+       f"model.attention.global_external={{count: {extra}, left: 0, right: 0}}")
+    pairs = {v["attention"]: v["pairs"] for v in json.loads(work.read("extra", "compare.json"))["variants"]}
+    crossed = sum(1 - (n * n - n) / (n + extra)**2 for n in lengths) / len(lengths)
+    check(pairs["full"] == 1 and 0 < pairs["bigbird"] <= 1 and abs(pairs["global_external"] - crossed) < 1e-12, f"{pairs}, {crossed} was expected")
+
     # Without -o under the run's name; a second call goes on there.
     for _ in range(2):
         ok(work, "compare", "config.yaml", "--attention", "full", "--seeds", "3", "train.duration=2")
@@ -241,4 +250,4 @@ with Workplace() as work:
     with open(work.file("train.tsv"), "a", encoding="utf-8") as out:
         out.write("[MAX 1 2 ]\t2\n")
     check("the data is not what" in ok(work, *words("straight", size=size), code=3).stderr, "other data")
-finish(115)
+finish(120)

@@ -147,7 +147,8 @@ def learning(table):
     lines = ["", "Each attention trained with the same budget on ListOps trees of 100 to 300 tokens, and scored on the test part",
              f"(`{found['config']}` and the files beside it, seeds {', '.join(map(str, found['seeds']))}, best checkpoint of each, {where(table)}).",
              f"Always answering the commonest class scores {100 * base:.1f} %. The spread is the standard error of the mean over seeds; the margin is the mean less two",
-             "of them, less the commonest class; pairs are the mean share of N x N that is looked at. Repeat: `tools/bench/compare_listops.py`.",
+             "of them, less the commonest class; pairs are the mean share of N x N that is looked at, N with the rows put in front.",
+             "Repeat: `tools/bench/compare_listops.py`.",
              *table.get("remarks", []), "",
              "| attention | accuracy, % | margin, points | tokens/s | peak, MiB | parameters | pairs, % |", "|---|---|---|---|---|---|---|"]
     for row in found["variants"]:
