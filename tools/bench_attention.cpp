@@ -59,6 +59,12 @@ Settings settings_of(const AttentionOptions& o, const std::string& variant, Log&
   Settings settings{models::read_model_settings(document.root()),
                     train::read_train_settings(document.root(), data::Task::classification, true)};
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
+  // The sizes that all cells share are options: what is measured is what the table says.
+  if (settings.model.dim != o.dim)
+    fail(ExitCode::usage, "'model.dim' is {}, --dim is {}: say the width with --dim", settings.model.dim, o.dim);
+  if (settings.model.attention.heads != o.heads)
+    fail(ExitCode::usage, "'model.attention.heads' is {}, --heads is {}: say the heads with --heads", settings.model.attention.heads,
+         o.heads);
   if (!settings.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", settings.train.unavailable);
   return settings;
 }

@@ -62,9 +62,11 @@ with Workplace() as work:
     for length in ("many", "k", "0k", "-1k", "4kk", "4 k", "1.5k", "9999999k"):
         refuse(2, ["--lengths", length], "--lengths", "0" if length == "0k" else length)
     refuse(2, ["--dim", "10", "--heads", "3"], "heads", "10")
+    refuse(2, ["model.dim=128", "--lengths", "16"], "'model.dim' is 128", "--dim is 64")
+    refuse(2, ["model.attention.heads=4", "--lengths", "16"], "'model.attention.heads' is 4", "--heads is 2")
     refuse(2, ["model.attention.local.lft=3"], "unknown key 'lft'", "left")
     done = work.call("bench", "attention", "--variants", "linear,full", "--lengths", "16", "model.attention.dropout=0.1", "--json")
     cells = {c["attention"]: c for c in json.loads(done.stdout)["cells"]}
     check(done.returncode == 0 and "model.attention.dropout" in cells["linear"]["note"] and "note" not in cells["full"], done.stdout)
     check(not [f for f in os.listdir(work.path) if ".tmp" in f], "something was left behind")
-finish(95)
+finish(105)
