@@ -157,7 +157,8 @@ DataSettings DataSettings::read(Section root) {
   read_part(s, "valid", d.valid, d);
   read_part(s, "test", d.test, d);
   read_split(s, d);
-  s.count("max_length", d.max_length, config::at_least(0), "the most rows of a sequence; 0: as many as the longest of the data has");
+  s.count("max_length", d.max_length, config::between(0, 1 << 24),
+          "the most rows of a sequence; 0: as many as the longest of the data has");
   s.choice("truncate", d.truncate,
            {{"error", Truncate::error}, {"right", Truncate::right}, {"left", Truncate::left}, {"middle", Truncate::middle}},
            "too long sequences: an error, or cut at the right end, the left end, in the middle");
