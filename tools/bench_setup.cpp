@@ -12,16 +12,11 @@ namespace {
 // The steps are of random tokens with classes: another model than the config's is not measured in its place.
 void check_measurable(const datasets::DataSettings& data) {
   constexpr const char* rest = "bench measures random tokens of a classification; measure a config of one, or override it";
-  const datasets::Source& s = data.train;
   if (data.task != data::Task::classification)
     fail(ExitCode::usage, "'data.task: {}': {} with data.task=classification", data.task == data::Task::tagging ? "tagging" : "regression",
          rest);
-  const std::pair<const char*, bool> keys[] = {{"data.features", !s.features.empty()},
-                                               {"data.sequence", !s.sequence.empty()},
-                                               {"data.values", !s.values.empty()},
-                                               {"data.window", data.window.length > 0}};
-  for (const auto& [key, given] : keys)
-    if (given) fail(ExitCode::usage, "'{}' makes sequences of numbers: {} with ~{}", key, rest, key);
+  if (const std::string key = numeric_key(data); !key.empty())
+    fail(ExitCode::usage, "'{}' makes sequences of numbers: {} with ~{}", key, rest, key);
 }
 
 }  // namespace

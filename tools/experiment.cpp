@@ -43,11 +43,30 @@ std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Descripti
   return models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
 }
 
+std::string numeric_key(const datasets::DataSettings& data) {
+  const datasets::Source& s = data.train;
+  if (!s.features.empty()) return "data.features";
+  if (!s.sequence.empty()) return "data.sequence";
+  if (!s.values.empty()) return "data.values";
+  return data.window.length > 0 ? "data.window" : "";
+}
+
 data::Description assumed_description(const Experiment& e, const Assumed& o) {
+  // Only the file says whether HDF5 has tokens or numbers: tokens are assumed, unless the numbers of a row are given.
+  const bool hdf5 = e.data.format_of(e.data.train) == datasets::Format::hdf5;
+  const bool numeric = e.data.numeric() || (hdf5 && o.features > 0);
+  if (o.features > 0 && !numeric)
+    fail(ExitCode::usage, "--features {}: the config's sequences are text ('data.{}'); give --vocab instead", o.features,
+         e.data.task == data::Task::tagging ? "tokens" : "text");
+  if (o.vocab > 0 && numeric)
+    fail(ExitCode::usage, "--vocab {}: the sequences are of numbers ({}), which have no vocabulary; leave one of the two out", o.vocab,
+         e.data.numeric() ? "'" + numeric_key(e.data) + "'" : fmt::format("--features {}", o.features));
+  if (o.classes > 0 && e.data.task == data::Task::regression)
+    fail(ExitCode::usage, "--classes {}: 'data.task: regression' has no classes; leave one of the two out", o.classes);
   data::Description d;
   d.task = e.data.task;
   d.max_length = e.data.max_length > 0 ? e.data.max_length : o.length > 0 ? o.length : 128;
-  if (e.data.numeric()) {
+  if (numeric) {
     const auto& names = e.data.train.features;
     const auto count = o.features > 0 ? o.features : std::max<int64_t>(1, static_cast<int64_t>(names.size()));
     const int64_t columns = e.data.missing == data::Missing::zero_with_flag ? 2 * count : count;

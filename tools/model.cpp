@@ -133,7 +133,8 @@ void add_model(const Verb& program, Command& command) {
   verb.option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")
       .range(1, 1 << 30);
   verb.option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10").range(1, 1 << 24);
-  verb.option("--features", options->features, "Numeric sequences: numbers in a row; as many as data.features names unless given, or 1")
+  verb.option("--features", options->features,
+              "Numeric sequences (HDF5: makes them numeric): numbers in a row; as many as data.features names unless given, or 1")
       .range(1, 1 << 20);
   verb.flag("--json", options->json, "As one JSON object");
   verb.runs([&command, options] { return summary(command, *options); });
