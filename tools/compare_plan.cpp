@@ -9,6 +9,7 @@
 #include "framework/nn/model.h"
 #include "tools/attention_names.h"
 #include "tools/compare.h"
+#include "tools/run_files.h"
 
 namespace tapeformer::tools {
 namespace {
@@ -190,13 +191,9 @@ void refuse_changed_runs(const Comparison& c) {
     for (const RunResult& run : v.runs) {
       const std::filesystem::path file = run.directory / "config.resolved.yaml";
       if (!v.refusal.empty() || !std::filesystem::exists(file)) continue;
-      const auto was = values_of_run(file);
-      for (const auto& [key, value] : v.settings) {
-        const auto at = was.find(key);
-        const std::string old_value = at == was.end() ? "nothing" : at->second;
-        if (old_value != value && !irrelevant(key, v.used))
-          changed.push_back(fmt::format("{}: {} in {}, {} now", key, old_value, run.directory.string(), value));
-      }
+      for (const Difference& d : differences(values_of_run(file), v.settings))
+        if (!irrelevant(d.key, v.used))
+          changed.push_back(fmt::format("{}: {} in {}, {} now", d.key, d.before, run.directory.string(), d.now));
     }
   if (changed.empty()) return;
   const size_t shown = std::min<size_t>(changed.size(), 20);

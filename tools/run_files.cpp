@@ -112,25 +112,29 @@ void RunStatus::write(const std::string& status, ExitCode code, const std::strin
   run_.write("run.json", j.dump(2) + "\n");
 }
 
-Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                           Log& log) {
-  Log silent(LogLevel::off);
-  StoredConfig before = stored_config(checkpoint, file, {}, silent), now = stored_config(checkpoint, file, overrides, log);
-  const auto was = before.document.values(), is = now.document.values();
-  Resumption out{std::move(now.document), std::move(before.experiment), std::move(now.experiment), {}};
-  std::map<std::string, std::string> both = is;  // a list of groups may have become shorter
-  both.insert(was.begin(), was.end());
+std::vector<Difference> differences(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& now) {
+  std::map<std::string, std::string> both = now;
+  both.insert(before.begin(), before.end());
   const auto value_in = [](const std::map<std::string, std::string>& values, const std::string& key) {
     const auto at = values.find(key);
     return at == values.end() ? std::string("nothing") : at->second;
   };
+  std::vector<Difference> out;
+  for (const auto& [key, ignored] : both)
+    if (Difference d{key, value_in(before, key), value_in(now, key)}; d.before != d.now) out.push_back(std::move(d));
+  return out;
+}
+
+Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                           Log& log) {
+  Log silent(LogLevel::off);
+  StoredConfig before = stored_config(checkpoint, file, {}, silent), now = stored_config(checkpoint, file, overrides, log);
+  const std::vector<Difference> changed = differences(before.document.values(), now.document.values());
+  Resumption out{std::move(now.document), std::move(before.experiment), std::move(now.experiment), {}};
   std::vector<std::string> refused;
-  for (const auto& [key, ignored] : both) {
-    const std::string before_value = value_in(was, key), value = value_in(is, key);
-    if (before_value == value) continue;
-    if (may_change(key)) out.messages.push_back(fmt::format("{}: {} instead of {}", key, value, before_value));
-    else refused.push_back(fmt::format("{}: {} in the run, {} now", key, before_value, value));
-  }
+  for (const Difference& d : changed)
+    if (may_change(d.key)) out.messages.push_back(fmt::format("{}: {} instead of {}", d.key, d.now, d.before));
+    else refused.push_back(fmt::format("{}: {} in the run, {} now", d.key, d.before, d.now));
   if (!refused.empty())
     fail(ExitCode::checkpoint,
          "{}: a run goes on with its own config; what differs:\n  {}\n  start a new run from its weights with --init-from {}",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small files of a run directory, and the rules for going on with a run under another config.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,12 @@ class RunStatus {
   const train::Trainer& trainer_;
   std::string config_sha256_, started_;
 };
+
+// What two configs (Document::values()) do not have alike; "nothing" where one of them lacks the key, as when a list became shorter.
+struct Difference {
+  std::string key, before, now;
+};
+std::vector<Difference> differences(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& now);
 
 // A word as a shell takes it.
 std::string shell_quoted(const std::string& word);

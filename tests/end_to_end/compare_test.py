@@ -8,7 +8,7 @@ import re
 import signal
 import time
 
-from support import Workplace, check, finish
+from support import CONFIG, Workplace, check, finish
 
 STEPS = 20
 VARIANTS = ["full", "local", "linear"]
@@ -208,6 +208,13 @@ with Workplace() as work:
     work.write("local.yaml", "base: config.yaml\nmodel: {attention: {type: local}\n")
     done = ok(work, *own, "fifth", "train.duration=2")
     check(re.search(r"^local .*refused: ", done.stdout, re.M), done.stdout)
+    # A list of groups that became shorter is another config too.
+    work.write("mixed.yaml", CONFIG.replace("type: full, heads: 2, ", ""))
+    for count, code in ((4, 0), (2, 4)):
+        groups = ", ".join(["{type: local}"] + ["{type: full}"] * (count - 1))
+        work.write("local.yaml", f"base: mixed.yaml\nmodel: {{attention: {{groups: [{groups}]}}}}\n")
+        done = ok(work, "compare", "mixed.yaml", "--attention", "local", "--seeds", "3", "-o", "shorter", "train.duration=2", code=code)
+        check(code == 0 or re.search(r"model\.attention\.groups\.3\.type: full in .*, nothing now", done.stderr), done.stderr)
     os.remove(work.file("local.yaml"))
 
     # Rows that the model puts in front of a sequence are among those that all pairs are counted of.
