@@ -14,7 +14,7 @@ namespace tapeformer::tools {
 namespace {
 
 struct Options {
-  std::string generator, output, file;
+  std::string generator, output, file, encoding;
   std::vector<std::string> words;  // CONFIG and overrides
   int64_t samples = 0;
   bool keys = false, json = false, compress = false;
@@ -66,9 +66,14 @@ ExitCode convert(Command& command, const Options& options) {
 
 ExitCode inspect(Command&, const Options& options) {
   if (!std::filesystem::is_regular_file(options.file)) fail(ExitCode::data, "{}: no such file", printable(options.file));
-  switch (kind_of_file(options.file)) {
+  const FileKind kind = kind_of_file(options.file);
+  if (!options.encoding.empty() && kind != FileKind::table)
+    fail(ExitCode::usage, "--encoding {}: is how a csv, tsv or jsonl table is written, which {} is not; leave it out", options.encoding,
+         printable(options.file));
+  switch (kind) {
     case FileKind::table:
-      return print_result(inspect_table(options.file, options.json));
+      return print_result(
+          inspect_table(options.file, options.json, options.encoding == "latin-1" ? io::Encoding::latin1 : io::Encoding::utf8));
     case FileKind::hdf5:
       return print_result(inspect_hdf5(options.file, options.json));
     case FileKind::checkpoint:
@@ -100,6 +105,7 @@ void add_data(const Verb& program, Command& command) {
   verb.flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
   verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
   verb.option("FILE", options->file, "A csv, tsv, jsonl or HDF5 file").required();
+  verb.option("--encoding", options->encoding, "Of a table: utf-8 or latin-1").one_of({"utf-8", "latin-1"});
   verb.flag("--json", options->json, "As one JSON object");
   verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
   verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "framework/io/csv.h"
+
 namespace tapeformer::tools {
 
 enum class FileKind : uint8_t { checkpoint, hdf5, table };
@@ -14,6 +16,6 @@ FileKind kind_of_file(const std::filesystem::path& file);
 // A checkpoint that is not whole is Error(checkpoint).
 std::string inspect_checkpoint(const std::filesystem::path& file, bool json);
 std::string inspect_hdf5(const std::filesystem::path& file, bool json);
-std::string inspect_table(const std::filesystem::path& file, bool json);
+std::string inspect_table(const std::filesystem::path& file, bool json, io::Encoding encoding = io::Encoding::utf8);
 
 }  // namespace tapeformer::tools

@@ -53,16 +53,12 @@ std::string shortened(const std::string& text) {
   return printable(text.substr(0, *(cut - 1))) + "...";
 }
 
-datasets::Source source_of(const std::filesystem::path& file) {
-  datasets::Source source;
-  source.path = file.string();
-  return source;
-}
-
 }  // namespace
 
-std::string inspect_table(const std::filesystem::path& file, bool json) {
-  const datasets::Source source = source_of(file);
+std::string inspect_table(const std::filesystem::path& file, bool json, io::Encoding encoding) {
+  datasets::Source source;
+  source.path = file.string();
+  source.encoding = encoding;
   datasets::DataSettings settings;
   const auto table = datasets::Table::open(source, settings.format_of(source));
   const std::vector<std::string>& names = table->columns();

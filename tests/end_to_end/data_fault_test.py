@@ -89,6 +89,19 @@ def json_lines(work):
         check(done.returncode == 0 and "20 rows, 4 columns" in done.stdout and "sequence: [[0,null],[0.0,3]]" in done.stdout, done.stdout + done.stderr)
 
 
+def encodings(work):
+    # `data inspect` has no config to declare an encoding in.
+    work.write("latin.csv", "text,label\ncaf\u00e9,1\n".encode("latin-1"))
+    work.refused(3, ["data", "inspect", "latin.csv"], "latin.csv", "latin-1")
+    work.refused(3, ["data", "inspect", "latin.csv", "--encoding", "utf-8"], "latin.csv")
+    done = work.call("data", "inspect", "latin.csv", "--encoding", "latin-1", "--json")
+    check(done.returncode == 0 and json.loads(done.stdout)["first_rows"] == [["caf\u00e9", "1"]], done.stdout + done.stderr)
+    with h5py.File(work.file("any.h5"), "w") as h5:
+        h5["X"] = [1]
+    work.refused(2, ["data", "inspect", "any.h5", "--encoding", "latin-1"], "--encoding latin-1", "any.h5")
+    work.refused(2, ["data", "inspect", "latin.csv", "--encoding", "latin1"], "--encoding")
+
+
 def tokens(work):
     # G04, D-3: ids outside the vocabulary, in a file of tokens.
     def write(value, dtype):
@@ -165,6 +178,6 @@ def sizes(work):
 
 
 with Workplace() as work:
-    for part in (labels, numbers, long_tables, json_lines, tokens, text, repeated, sizes):
+    for part in (labels, numbers, long_tables, json_lines, encodings, tokens, text, repeated, sizes):
         part(work)
-finish(360)
+finish(375)
