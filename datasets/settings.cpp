@@ -71,10 +71,8 @@ void read_class_weights(Section& s, DataSettings& d) {
       s.numbers_by_name("label_weights", config::at_least(0), "the same by hand, label: weight; a label that is not named weighs 1");
   if (d.class_weights != ClassWeights::none && !d.label_weights.empty())
     s.fault("label_weights", "'data.label_weights' and 'data.class_weights' say the same thing", "keep one of them");
-  if (d.task != data::Task::regression) return;
-  if (d.class_weights != ClassWeights::none)
-    s.fault("class_weights", "'data.class_weights' has no meaning with 'data.task: regression'", "remove it");
-  if (!d.label_weights.empty()) s.fault("label_weights", "'data.label_weights' has no meaning with 'data.task: regression'", "remove it");
+  if (d.task == data::Task::regression)
+    for (const char* key : {"class_weights", "label_weights"}) s.unused(key, "data.task: regression");
 }
 
 void read_window(Section& data, DataSettings& d) {
@@ -100,7 +98,9 @@ void read_tokenizer(Section s, DataSettings& d) {
   s.count("vocab_size", d.tokenizer.vocab_size, config::at_least(0),
           "the most tokens of the vocabulary, <unk> included, the most frequent first; 0: all");
   s.field("minimum_count", d.tokenizer.minimum_count, config::at_least(1), "tokens seen less often in the training part are <unk>");
-  if (d.tokenizer.vocab_size == 1)
+  if (d.tokenizer.kind == TokenizerKind::byte)
+    for (const char* key : {"vocab_size", "minimum_count"}) s.unused(key, "tokenizer.type: byte");
+  else if (d.tokenizer.vocab_size == 1)
     s.fault("vocab_size", "'tokenizer.vocab_size: 1' leaves nothing but <unk>", "use 0 for all tokens, or 2 and more");
   if (d.task == data::Task::tagging && d.tokenizer.kind == TokenizerKind::byte)
     s.fault("type", "'tokenizer.type: byte' cannot be used with 'data.task: tagging', where a tag belongs to a word", "use whitespace");
@@ -112,8 +112,8 @@ void check_sources(Section& data, const DataSettings& d) {
     data.fault("step", "'data.step' needs 'data.sequence' or 'data.window'", "name the column that says which sequence a row belongs to");
   if (!d.train.values.empty() && (!d.train.sequence.empty() || !d.train.step.empty()))
     data.fault("values", "'data.values' does not go with 'data.sequence' or 'data.step': a line is a whole sequence", "keep one of them");
-  if (d.task != data::Task::regression) return;
-  if (!d.ignored_tag.empty()) data.fault("ignored_tag", "'data.ignored_tag' has no meaning with 'data.task: regression'", "remove it");
+  if (d.task != data::Task::tagging)
+    data.unused("ignored_tag", d.task == data::Task::regression ? "data.task: regression" : "data.task: classification");
 }
 
 void check_format(Section& data, const DataSettings& d) {
