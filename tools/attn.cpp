@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
 #include <algorithm>
-#include <map>
 
 #include "framework/io/hdf5.h"
 #include "framework/io/png.h"
@@ -32,12 +31,20 @@ struct Map {
   }
 };
 
+// The heads of a layer's attention; null where it is not made of heads.
+const models::HeadAttention* heads_of(models::Encoder& encoder, size_t layer) {
+  return dynamic_cast<const models::HeadAttention*>(&encoder.attention(layer));
+}
+
+[[noreturn]] void refuse_weights(const std::string& where) {
+  fail(ExitCode::usage, "{}: its attention mixes rows without a matrix of weights; look at its --pattern", where);
+}
+
 Map weights_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubject& s, Structures* structures = nullptr) {
   Context context{.on = s.on, .mode = Mode::evaluate, .dtype = s.experiment.train.dtype};
   context.structures = structures;
   const Tensor weights = encoder.attention_weights(context, s.batch, layer);
-  if (!weights.defined())
-    fail(ExitCode::usage, "layer {}: its attention mixes rows without a matrix of weights; look at its --pattern", layer);
+  if (!weights.defined()) refuse_weights(fmt::format("layer {}", layer));
   const Tensor single = weights.dtype() == Dtype::f32 ? weights.clone() : weights.converted(Dtype::f32);
   const auto values = single.span<float>();
   if (const auto bad = std::find_if_not(values.begin(), values.end(), [](float w) { return std::isfinite(w); }); bad != values.end())
@@ -45,52 +52,13 @@ Map weights_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubjec
   return {layer, heads, weights.shape()[1], {values.begin(), values.end()}};
 }
 
-// `full`, with the settings that it has unless given.
-models::HeadGroup full_heads(int heads) {
-  for (const models::AttentionVariant& v : models::attention_variants())
-    if (v.name == "full") {
-      config::Document none = config::Document::empty();
-      config::Section section = none.root();
-      return {.variant = &v, .heads = heads, .own_settings = v.read(section), .type_key = {}, .heads_key = {}};
-    }
-  fail(ExitCode::internal, "there is no variant 'full'");
-}
-
-// The weights of a layer where only some groups have them: full heads stand in for the others, which changes nothing before this layer and
-// nothing in the groups beside them. The parameters go by their names.
-Map weights_of_some(const models::HeadAttention& layer_heads, size_t layer, int64_t heads, AttnSubject& s, Structures& decided) {
-  Experiment changed = s.experiment;
-  int head = 0;
-  for (models::HeadGroup& group : changed.model.attention.layers.at(layer)) {
-    const int next = head + group.heads;
-    if (!layer_heads.group_of(head).has_weights()) group = full_heads(group.heads);
-    head = next;
-  }
-  const auto model = make_model(changed, s.description);
-  nn::ModelState from, to;
-  s.model->visit(from);
-  model->visit(to);
-  std::map<std::string, Tensor> values;
-  for (const Parameter* p : from.parameters) values[p->name] = p->value;
-  for (const nn::Buffer* b : from.buffers) values[b->name] = b->value;
-  const auto copy = [&](const std::string& name, const Tensor& value) {
-    if (const auto at = values.find(name); at != values.end()) value.copy_from(at->second);
-  };
-  for (const Parameter* p : to.parameters) copy(p->name, p->value);
-  for (const nn::Buffer* b : to.buffers) copy(b->name, b->value);
-  return weights_of(dynamic_cast<models::SequenceModel&>(*model).encoder(), layer, heads, s, &decided);
-}
-
 // As each head's variant says for this length. Where it decides from the data, the pairs that have a weight for this sequence.
 Map pattern_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubject& s) {
   const auto n = static_cast<int32_t>(s.batch.packing.rows() + encoder.extra_rows());
-  const auto* of_heads = dynamic_cast<const models::HeadAttention*>(&encoder.attention(layer));
-  int64_t with_weights = 0;
-  for (int h = 0; h < heads; ++h) with_weights += of_heads && of_heads->group_of(h).has_weights();
+  const models::HeadAttention* of_heads = heads_of(encoder, layer);
   Structures decided;
   Map weights;
-  if (with_weights == heads) weights = weights_of(encoder, layer, heads, s, &decided);
-  else if (with_weights > 0) weights = weights_of_some(*of_heads, layer, heads, s, decided);
+  if (of_heads && of_heads->any_weights()) weights = weights_of(encoder, layer, heads, s, &decided);
   const auto decides = [&](const models::Heads& group) {
     const std::string name = group.settings().name + ".";
     return std::any_of(decided.begin(), decided.end(), [&](const auto& one) { return one.first.starts_with(name); });
@@ -174,6 +142,10 @@ ExitCode attn(Command& command, const Options& o) {
   const int64_t heads = s.experiment.model.attention.heads;
   const std::vector<int64_t> layers = chosen("--layer", o.layer, s.experiment.model.layers), of_layer = chosen("--head", o.head, heads);
   std::vector<Map> maps;
+  for (const int64_t layer : layers)
+    for (const int64_t head : of_layer)
+      if (const auto* all = heads_of(encoder, static_cast<size_t>(layer)); !pattern && all && !all->group_of(static_cast<int>(head)).has_weights())
+        refuse_weights(fmt::format("layer {}, head {}", layer, head));
   for (const int64_t layer : layers)
     maps.push_back(pattern ? pattern_of(encoder, static_cast<size_t>(layer), heads, s)
                            : weights_of(encoder, static_cast<size_t>(layer), heads, s));

@@ -53,6 +53,10 @@ HeadOutput HeadAttention::heads(Context& context, const Variable& projected, Lay
   std::vector<Variable> outputs;
   std::vector<ops::Loss> auxiliary;
   for (const auto& group : groups_) {
+    if (plain_values && !group->has_weights()) {
+      outputs.push_back({Tensor::zeros(projected.value.dtype(), {input.packing().rows(), group->settings().heads * head_dim()}), no_node});
+      continue;
+    }
     const auto project_rows = [&](Context& c, const Variable& rows) { return slice(c, input_.forward(c, rows), *group); };
     HeadInput one{slice(context, projected, *group), input.packing(), input, project_rows, plain_values};
     HeadOutput result = group->forward(context, one);
@@ -67,7 +71,7 @@ HeadOutput HeadAttention::heads(Context& context, const Variable& projected, Lay
 Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing& packing, const Sublayer& around) {
   require(packing.sequences() == 1 && !context.tape && context.mode == Mode::evaluate,
           "{}: weights are shown for one sequence in evaluation", name_);
-  if (!std::all_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->has_weights(); })) return {};
+  if (!any_weights()) return {};
   const int64_t n = packing.rows(), d = head_dim();
   LayerInput input(x, packing, around.norm);
   const Tensor projected = input.project(context, input_.weight(), &input_.bias()).value.clone();
@@ -76,6 +80,10 @@ Tensor HeadAttention::weights(Context& context, const Variable& x, const Packing
     values.copy_from(columns);
     return heads(context, {projected, no_node}, input, true).o.value;
   });
+}
+
+bool HeadAttention::any_weights() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->has_weights(); });
 }
 
 const Heads& HeadAttention::group_of(int head) const {

@@ -21,13 +21,15 @@ class HeadAttention : public Attention {
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   int projections() const override { return static_cast<int>(parts_.size()) + 1; }
   double pairs(int32_t n) const override;
-  // The heads with columns of the identity as values, head_dim columns at a time.
+  // The heads with columns of the identity as values, head_dim columns at a time. Heads of groups without weights have zeros.
   Tensor weights(Context&, const Variable& x, const Packing&, const Sublayer&) override;
   bool has_auxiliary() const override;
   InputReaders input_readers() override;
 
   // The names of what the heads read, the values last.
   const std::vector<std::string>& parts() const { return parts_; }
+  // Whether some heads mix rows by a matrix of weights.
+  bool any_weights() const;
   // The group that holds a head of the layer.
   const Heads& group_of(int head) const;
 

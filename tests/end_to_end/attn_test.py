@@ -136,6 +136,10 @@ def patterns(work):
         after = h5["encoder.layers.0.attention/pattern"][()]
     check(after[0].all() and not after[1].all() and after[1].any(axis=1).all(), "a trained model")
     work.refused(2, ["attn", "trained", "--text", TEXT, "-o", "map"], "--pattern", run="map.h5")
+    ok(work, "trained", "--text", TEXT, "--head", "1", "-o", "trained")
+    with h5py.File(work.file("trained.h5"), "r") as h5:
+        weights = h5["encoder.layers.0.attention/weights"][()]
+    check(((weights[0] != 0) == (after[1] != 0)).all(), "the weights of the head that has some")
 
 
 def files(work):
