@@ -208,18 +208,19 @@ class Builder {
 
   // The rows are stored once, windows are stretches of them. Returns the rows behind the last window.
   int64_t add_windows(Part part, const Stretch& s, data::SampleEncoder& encoder, const Labels& labels, UnknownLabels& unknown) {
-    const auto length = static_cast<size_t>(settings_.window.length), hop = static_cast<size_t>(settings_.window.hop);
-    if (s.last - s.first < length) return static_cast<int64_t>(s.last - s.first);
+    const Window& window = settings_.window;
+    const auto rows = static_cast<int64_t>(s.last - s.first);
+    if (window.count(rows) == 0) return rows;
     SampleStore& store = dataset_->store(part);
     const int64_t first = store.add_rows(encoded(s, encoder, labels, unknown));
-    size_t end = s.first;
-    for (size_t at = s.first; at + length <= s.last; at += hop) {
+    for (int64_t w = 0; w < window.count(rows); ++w) {
+      const int64_t at = w * window.hop;
+      const LongRow* begin = &s.sequence->rows[s.first + static_cast<size_t>(at)];
       data::Sample rest;
-      target(s, s.sequence->rows[at + length - 1], labels, unknown, rest);
-      store.add_stretch(first + static_cast<int64_t>(at - s.first), static_cast<int32_t>(length), rest, s.sequence->rows[at].row);
-      end = at + length;
+      target(s, begin[window.length - 1], labels, unknown, rest);
+      store.add_stretch(first + at, static_cast<int32_t>(window.length), rest, begin->row);
     }
-    return static_cast<int64_t>(s.last - end);
+    return window.left_over(rows);
   }
 
   const DataSettings& settings_;

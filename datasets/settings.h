@@ -39,6 +39,9 @@ struct Split {
 
 struct Window {
   int64_t length = 0, hop = 0;  // length 0: none
+  // Whole windows in so many rows, at 0, hop, 2 hop, ...; and the rows behind the last of them.
+  int64_t count(int64_t rows) const { return rows < length ? 0 : (rows - length) / hop + 1; }
+  int64_t left_over(int64_t rows) const { return count(rows) == 0 ? rows : rows - (count(rows) - 1) * hop - length; }
 };
 
 enum class ClassWeights : uint8_t { none, balanced };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs of `bench` share: their sizes, random tokens in place of a data set, and how time and memory are read.
+// What the verbs of `bench` share: their sizes, and random tokens in place of a data set.
 #pragma once
 #include <string>
 #include <vector>

@@ -82,13 +82,10 @@ class SeriesInput : public SampleInput {
       stretches_.push_back({index, 0, rows});
       return;
     }
-    const auto length = static_cast<size_t>(window.length), hop = static_cast<size_t>(window.hop);
-    size_t end = 0;
-    for (size_t first = 0; first + length <= rows; first += hop) {
-      stretches_.push_back({index, first, length});
-      end = first + length;
-    }
-    left_over_ += rows - end;
+    const auto n = static_cast<int64_t>(rows);
+    for (int64_t w = 0; w < window.count(n); ++w)
+      stretches_.push_back({index, static_cast<size_t>(w * window.hop), static_cast<size_t>(window.length)});
+    left_over_ += static_cast<size_t>(window.left_over(n));
   }
 
   bool windows_, named_ = false;
@@ -139,7 +136,7 @@ class ArrayInput : public SampleInput {
       fail(ExitCode::data, "{}: {} numbers in a row, the model reads {}", table_->where(column_), features, encoder_.raw_features());
     rows_ = static_cast<int64_t>(values_.size()) / encoder_.raw_features();
     first_ = 0;
-    ends_ = window_.length == 0 ? 1 : rows_ - window_.length + 1;
+    ends_ = window_.length == 0 ? 1 : window_.count(rows_) * window_.hop;
     if (window_.length > 0) count_left_over();
     return true;
   }
@@ -151,7 +148,7 @@ class ArrayInput : public SampleInput {
                 window_.length);
       warned_ = true;
     }
-    left_over_ += static_cast<size_t>(ends_ > 0 ? rows_ - (ends_ - 1) / window_.hop * window_.hop - window_.length : rows_);
+    left_over_ += static_cast<size_t>(window_.left_over(rows_));
   }
 
   datasets::Source source_;
