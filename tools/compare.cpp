@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "framework/io/durable_file.h"
 #include "framework/io/lock_file.h"
 #include "framework/train/run_directory.h"
 #include "tools/attention_names.h"
@@ -33,18 +34,10 @@ using Clock = std::chrono::steady_clock;
 
 data::Part part_of(const std::string& split) { return split == "valid" ? data::Part::valid : data::Part::test; }
 
-// What a call left that was killed while it saved the table.
-bool is_leftover(const fs::path& file) {
-  const std::string name = file.filename().string();
-  return name.starts_with("compare.json.tmp-") || name.starts_with("compare.csv.tmp-");
-}
-
-void remove_leftovers(const fs::path& directory) {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(directory))
-    if (is_leftover(entry.path())) found.push_back(entry.path());
-  std::error_code ignored;
-  for (const fs::path& file : found) fs::remove(file, ignored);
+// What save() writes.
+const io::OwnName& own_files() {
+  static const io::OwnName names = io::one_of({"compare.json", "compare.csv"});
+  return names;
 }
 
 // A directory that something else fills is refused; one of an earlier call must be about the same data and part.
@@ -55,7 +48,7 @@ void check_directory(const Comparison& c) {
   std::ifstream in(directory / "compare.json");
   if (!in) {
     for (const auto& entry : fs::exists(directory) ? fs::directory_iterator(directory) : fs::directory_iterator())
-      if (entry.path().filename() != "LOCK" && !is_leftover(entry.path()))
+      if (entry.path().filename() != "LOCK" && !io::is_temporary(entry.path().filename().string(), own_files()))
         fail(ExitCode::resource, "{}: is not empty and no earlier `compare` made it; name another directory", directory.string());
     return;
   }
@@ -168,7 +161,7 @@ ExitCode compare(Command& command, const Options& o) {
   for (const std::string& reason : reasons) command.log.warn("{}", reason);
   fs::create_directories(c.directory);
   const io::LockFile lock(c.directory / "LOCK", "tapeformer compare");
-  remove_leftovers(c.directory);
+  io::remove_temporaries(c.directory, own_files());  // of a call that was killed while it saved the table
   for (VariantResult& v : c.variants)
     for (RunResult& run : v.runs) read_result(c, run);
   save(c);

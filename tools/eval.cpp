@@ -159,7 +159,7 @@ ExitCode evaluate(Command& command, const Options& o) {
   std::optional<io::DirectoryUse> use;
   std::optional<PredictionFile> predictions;
   if (directory) {
-    use.emplace(*directory);
+    use.emplace(*directory, io::one_of({"predictions.jsonl", "metrics.json", "confusion.csv", "per_class.csv"}));
     predictions.emplace(*directory / "predictions.jsonl", dataset->description());
     s.each_batch = [&](std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
       predictions->add(samples, batch, outputs);

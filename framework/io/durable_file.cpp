@@ -38,14 +38,6 @@ std::string hash_of_file(const FileSystem& system, const std::filesystem::path& 
   return hash.text();
 }
 
-// NAME.tmp-<8 hexadecimal digits>
-bool is_temporary(const std::string& name) {
-  if (name.size() <= temporary_mark.size() + temporary_digits) return false;
-  const std::string_view digits = std::string_view(name).substr(name.size() - temporary_digits);
-  return std::string_view(name).substr(0, name.size() - temporary_digits).ends_with(temporary_mark) &&
-         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 void check_contents(const FileSystem& system, const std::filesystem::path& file, uint64_t bytes, const std::string& hash) {
   if (hash_of_file(system, file, bytes) != hash)
     fail(code, "{} does not read back as it was written; check the disk", printable(file.string()));
@@ -113,18 +105,32 @@ void ReplacementFile::publish() {
   }
 }
 
-void remove_temporaries(const std::filesystem::path& directory) {
+OwnName one_of(std::vector<std::string_view> names) {
+  return [names = std::move(names)](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+}
+
+// NAME.tmp-<8 hexadecimal digits>
+bool is_temporary(std::string_view name, const OwnName& ours) {
+  constexpr size_t added = temporary_mark.size() + temporary_digits;
+  if (name.size() <= added) return false;
+  const std::string_view end = name.substr(name.size() - added);
+  return end.starts_with(temporary_mark) &&
+         end.substr(temporary_mark.size()).find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+         ours(name.substr(0, name.size() - added));
+}
+
+void remove_temporaries(const std::filesystem::path& directory, const OwnName& ours) {
   std::error_code ignored;
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
-    if (is_temporary(entry.path().filename().string()) && std::filesystem::is_regular_file(entry.symlink_status(ignored)))
+    if (is_temporary(entry.path().filename().string(), ours) && std::filesystem::is_regular_file(entry.symlink_status(ignored)))
       found.push_back(entry.path());
   for (const auto& file : found) std::filesystem::remove(file, ignored);
 }
 
-DirectoryUse::DirectoryUse(const std::filesystem::path& directory, const FileSystem& system)
+DirectoryUse::DirectoryUse(const std::filesystem::path& directory, const OwnName& ours, const FileSystem& system)
     : directory_(system, directory, O_RDONLY | O_DIRECTORY, 0, code) {
-  if (::flock(directory_.descriptor(), LOCK_EX | LOCK_NB) == 0) remove_temporaries(directory);
+  if (::flock(directory_.descriptor(), LOCK_EX | LOCK_NB) == 0) remove_temporaries(directory, ours);
   // Between the two locks another may hold it alone and clear up: nothing of ours is there yet. It lets go at once.
   ::flock(directory_.descriptor(), LOCK_SH);
 }

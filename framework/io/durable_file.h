@@ -2,6 +2,7 @@
 // Replacing a file so that a crash at any moment leaves the old contents or the new, never a mixture.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -32,15 +33,22 @@ class ReplacementFile {
   std::unique_ptr<State> state_;
 };
 
-// Removes the temporary files of replacements in `directory` whose process was killed. Only for whoever owns the directory: those of a
-// process that still writes look the same.
-void remove_temporaries(const std::filesystem::path& directory);
+// Whether a file of this name, without its directory, is one that we write.
+using OwnName = std::function<bool(std::string_view)>;
+OwnName one_of(std::vector<std::string_view> names);
+
+// Whether `name` is that of the temporary file of a replacement of one of ours. Others' files may be called alike.
+bool is_temporary(std::string_view name, const OwnName& ours);
+
+// Removes the temporary files of replacements of ours in `directory` whose process was killed. Only for whoever owns the directory: those
+// of a process that still writes look the same.
+void remove_temporaries(const std::filesystem::path& directory, const OwnName& ours);
 
 // Says that this process replaces files in `directory`, as long as the object lives. Whoever finds nobody else there first removes what
-// killed processes left. By flock on the directory: on a file system without it nothing is removed.
+// killed processes left of `ours`. By flock on the directory: on a file system without it nothing is removed.
 class DirectoryUse {
  public:
-  explicit DirectoryUse(const std::filesystem::path& directory, const FileSystem& system = file_system());
+  DirectoryUse(const std::filesystem::path& directory, const OwnName& ours, const FileSystem& system = file_system());
 
  private:
   OpenFile directory_;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "framework/core/finite.h"
+#include "framework/io/durable_file.h"
 
 namespace tapeformer::train {
 namespace fs = std::filesystem;
@@ -16,7 +17,7 @@ namespace {
 constexpr const char* superseded = "superseded";
 
 // The N of step-N.h5, or -1.
-int64_t step_of_name(const std::string& name) {
+int64_t step_of_name(std::string_view name) {
   constexpr std::string_view prefix = "step-", suffix = ".h5";
   if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size()) return -1;
   const char* begin = name.data() + prefix.size();
@@ -166,14 +167,10 @@ void CheckpointStore::go_back_to(const fs::path& chosen, int64_t step) const {
 }
 
 void CheckpointStore::remove_temporaries() const {
-  std::error_code ignored;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(directory_, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const size_t mark = name.find(".h5.tmp-");
-    if (mark != std::string::npos && step_of_name(name.substr(0, mark + 3)) >= 0) found.push_back(entry.path());
-  }
-  for (const fs::path& f : found) fs::remove(f, ignored);
+  io::remove_temporaries(directory_, [this](std::string_view name) {
+    const int64_t step = step_of_name(name);
+    return step >= 0 && file_of(step).filename() == name;
+  });
 }
 
 void CheckpointStore::link(const char* name, int64_t step) const {

@@ -97,7 +97,10 @@ RunDirectory RunDirectory::open(const fs::path& path) {
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   RunDirectory run(path, std::move(lock));
   run.checkpoints_.remove_temporaries();
-  for (const fs::path& folder : {path, path / "tokenizer"}) io::remove_temporaries(folder);
+  // All that is replaced here: by write(), and by `tapeformer compare`.
+  io::remove_temporaries(path, io::one_of({"config.yaml", "overrides.txt", "config.resolved.yaml", "labels.json", "run.json",
+                                           "metrics.jsonl", "epochs.csv", "comparison.json"}));
+  io::remove_temporaries(path / "tokenizer", io::one_of({"tokenizer.json"}));
   return run;
 }
 

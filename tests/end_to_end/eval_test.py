@@ -121,9 +121,11 @@ def killed(work):
     head, *rows = work.read("test.tsv").splitlines(keepends=True)
     work.write("long.tsv", head + "".join(rows) * 4000)
     folder = work.file("run", "eval", "test")
+    stranger = "notes.tmp-20261130"
+    work.write(os.path.join("run", "eval", "test", stranger), "mine")
 
     def temporaries():
-        return {f for f in os.listdir(folder) if ".tmp-" in f}
+        return {f for f in os.listdir(folder) if ".tmp-" in f} - {stranger}
 
     def writing():
         process, before = work.start("eval", "run", "data.test.path=long.tsv"), temporaries()
@@ -143,10 +145,11 @@ def killed(work):
     check(work.call("eval", "run").returncode == 0 and second.poll() is None and temporaries() == mine, "an eval beside another took its file")
     second.communicate(timeout=120)
     check(second.returncode == 0 and not temporaries(), f"exit {second.returncode}, {temporaries()}")
+    check(os.path.exists(os.path.join(folder, stranger)), "a file of the user is gone")
     check(len(work.read("run", "eval", "test", "predictions.jsonl").splitlines()) == 4000 * len(rows), "predictions of the second")
 
 
 with Workplace() as work:
     for part in (classes, tags, numbers, refused, killed):
         part(work)
-finish(101)
+finish(102)

@@ -62,6 +62,9 @@ TEST_CASE("temporary files of a killed run are removed when it goes on, and noth
                                    "run/run.json.tmp-0123abc",
                                    "run/run.json.tmp-0123abcx",
                                    "run/notes.tmp",
+                                   "run/notes.tmp-20261130",
+                                   "run/tokenizer/mine.json.tmp-0123abcd",
+                                   "run/checkpoints/step-4.h5.tmp-89abcdef",
                                    "run/.tmp-0123abcd",
                                    "run/checkpoints/mine.tmp-89abcdef",
                                    "run/eval/test/metrics.json.tmp-0123abcd"};
