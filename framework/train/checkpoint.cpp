@@ -39,6 +39,7 @@ T attribute(const io::Checkpoint& file, const std::string& name, const std::stri
 }
 
 constexpr std::string_view feature_statistics = "/buffers/standardize.";
+constexpr const char* unplanned = "unplanned";  // not in files of before there was a rollback that passes over them, nor in planned ones
 
 // What differs between the tensors a run has and those a file holds below `group`.
 class Differences {
@@ -160,6 +161,7 @@ RunState state_of(const io::Checkpoint& c, const std::string& file) {
   s.skips = whole("skips");
   s.evaluated_step = whole("evaluated_step");
   s.rolled_back_to = attribute_or(c, "/control", "rolled_back_to", s.rolled_back_to);  // not in files of before there was a rollback
+  s.planned = is_planned(c);
   return s;
 }
 
@@ -201,6 +203,7 @@ io::Checkpoint to_checkpoint(const RunParts& run) {
              {"stopping_wait", s.stopping_wait},   {"stopped_early", s.stopped_early},
              {"skips_in_a_row", s.skips_in_a_row}, {"skips", s.skips},
              {"evaluated_step", s.evaluated_step}, {"rolled_back_to", s.rolled_back_to}};
+  if (!s.planned) control[unplanned] = true;
   put_sums(control, "window", s.window);
   put_sums(control, "epoch", s.epoch);
   c.texts["/config/resolved_yaml"] = run.resolved_config;
@@ -290,5 +293,7 @@ data::Description description_of(const io::Checkpoint& c, const std::string& fil
 }
 
 int64_t step_of(const io::Checkpoint& c) { return attribute<int64_t>(c, "checkpoint", "/", "step"); }
+
+bool is_planned(const io::Checkpoint& c) { return !attribute_or(c, "/control", unplanned, false); }
 
 }  // namespace tapeformer::train

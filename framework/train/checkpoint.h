@@ -46,6 +46,8 @@ TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::M
 const std::string& text_of(const io::Checkpoint&, const std::string& file, const std::string& name);
 data::Description description_of(const io::Checkpoint&, const std::string& file);
 int64_t step_of(const io::Checkpoint&);
+// False for what was saved only because a signal, a limit or the end came at this step.
+bool is_planned(const io::Checkpoint&);
 RunState state_of(const io::Checkpoint&, const std::string& file);
 
 }  // namespace tapeformer::train

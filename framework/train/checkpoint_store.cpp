@@ -9,6 +9,7 @@
 
 #include "framework/core/finite.h"
 #include "framework/io/durable_file.h"
+#include "framework/train/checkpoint.h"
 
 namespace tapeformer::train {
 namespace fs = std::filesystem;
@@ -99,6 +100,7 @@ std::optional<io::Checkpoint> CheckpointStore::last_finite_before(int64_t before
     const std::string name = printable(file_of(*step).string());
     try {
       io::Checkpoint checkpoint = io::read_checkpoint(file_of(*step));
+      if (!is_planned(checkpoint)) continue;  // a run that was not stopped there has none
       const auto bad =
           std::find_if(checkpoint.tensors.begin(), checkpoint.tensors.end(), [](const auto& tensor) { return !all_finite(tensor.second); });
       if (bad == checkpoint.tensors.end()) return checkpoint;
@@ -133,17 +135,18 @@ fs::path CheckpointStore::best_or_last(Log& log) const {
   return last;
 }
 
-void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, int64_t keep_last, int64_t best_step) const {
+void CheckpointStore::save(const io::Checkpoint& checkpoint, int64_t step, const Retention& keep) const {
   io::write_checkpoint(file_of(step), checkpoint);
   link("last.h5", step);
-  if (best_step >= 0 && has(best_step)) link("best.h5", best_step);
-  if (keep_last < 0) return;
-  const std::vector<int64_t> all = steps();
-  const int64_t removable = static_cast<int64_t>(all.size()) - keep_last;
-  for (int64_t i = 0; i < removable; ++i) {
-    const int64_t old = all[static_cast<size_t>(i)];
+  if (keep.best_step >= 0 && has(keep.best_step)) link("best.h5", keep.best_step);
+  if (keep.keep_last < 0) return;
+  std::vector<int64_t> planned, old;
+  for (const int64_t s : steps()) (s == step ? is_planned(checkpoint) : s != keep.unplanned) ? planned.push_back(s) : old.push_back(s);
+  const int64_t removable = static_cast<int64_t>(planned.size()) - keep.keep_last;
+  if (removable > 0) old.insert(old.end(), planned.begin(), planned.begin() + removable);
+  for (const int64_t s : old) {
     std::error_code ignored;
-    if (old != best_step && old != step) fs::remove(file_of(old), ignored);
+    if (s != keep.best_step && s != step) fs::remove(file_of(s), ignored);
   }
 }
 

@@ -13,6 +13,13 @@
 
 namespace tapeformer::train {
 
+// What stays when another one is saved, beside that one.
+struct Retention {
+  int64_t keep_last = -1;  // so many of the newest that are planned; -1: all
+  int64_t best_step = -1;  // < 0: there is none
+  int64_t unplanned = -1;  // not this one, the newest until now (see RunState::planned); < 0: it was a planned one
+};
+
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::filesystem::path directory) : directory_(std::move(directory)) {}
@@ -22,13 +29,13 @@ class CheckpointStore {
   std::vector<int64_t> steps() const;
   // The newest file that is whole; says which newer ones are not. Error(checkpoint) when there is none.
   std::filesystem::path last(Log&) const;
-  // The newest before `step` that is whole and whose numbers are all finite; nothing where there is none.
+  // The newest planned one before `step` that is whole and whose numbers are all finite; nothing where there is none.
   std::optional<io::Checkpoint> last_finite_before(int64_t step, Log&) const;
   bool has(int64_t step) const;
   // The best file according to the newest whole one, or that one itself where there is no best.
   std::filesystem::path best_or_last(Log&) const;
-  // Writes, then removes what is neither among the newest `keep_last` (-1: all) nor the best. best_step < 0: there is none.
-  void save(const io::Checkpoint&, int64_t step, int64_t keep_last, int64_t best_step) const;
+  // Writes, then removes what is not kept.
+  void save(const io::Checkpoint&, int64_t step, const Retention&) const;
   // For a run that goes on from `chosen`, a checkpoint of `step` here or in superseded/: what is newer goes to superseded/, and what was
   // there comes back, in place of another one of its step. At each moment the newest file here is one to go on from.
   void go_back_to(const std::filesystem::path& chosen, int64_t step) const;

@@ -33,6 +33,7 @@ struct RunState {
   int64_t skips_in_a_row = 0, skips = 0;
   int64_t evaluated_step = -1;
   int64_t rolled_back_to = -1;  // the step of the checkpoint that the last rollback took
+  bool planned = false;         // checkpoint.every or a new best asks for a checkpoint of this step: the run has one however it is stopped
 };
 
 }  // namespace tapeformer::train

@@ -62,6 +62,7 @@ void Trainer::restore(const io::Checkpoint& checkpoint, const std::string& file)
   tokens_before_ = state_.tokens_seen;
   samples_before_ = state_.samples_seen;
   saved_step_ = state_.step;
+  if (!state_.planned) unplanned_step_ = state_.step;
   resumed_ = true;
   // Where this one is the best, it is the file itself, which may lie in superseded/ until the run begins.
   if (state_.best_step >= 0 && state_.best_step != state_.step && !parts_.run.checkpoints().has(state_.best_step)) {
@@ -130,7 +131,8 @@ void Trainer::after_update(const UpdateResult& result) {
     state_.window = {};
   }
   evaluate_if_due();
-  if (improved_ || (due(parts_.settings.checkpoint_every, last_save_time_) && saved_step_ != state_.step)) save();
+  state_.planned = improved_ || due(parts_.settings.checkpoint_every, last_save_time_);
+  if (state_.planned) save();
 }
 
 // Epochs are counted at their ends; part of an epoch is a fixed number of updates.
@@ -238,8 +240,11 @@ DiskNeed Trainer::disk_need() {
 
 void Trainer::save() {
   state_.seconds = seconds();
-  parts_.run.checkpoints().save(checkpoint(), state_.step, parts_.settings.keep_last, state_.best_step);
+  state_.planned = state_.planned || improved_;  // the best may be found when an evaluation is made up for
+  parts_.run.checkpoints().save(checkpoint(), state_.step,
+                                {.keep_last = parts_.settings.keep_last, .best_step = state_.best_step, .unplanned = unplanned_step_});
   saved_step_ = state_.step;
+  unplanned_step_ = state_.planned ? -1 : state_.step;
   improved_ = false;
   last_save_time_ = now();
 }
@@ -257,8 +262,8 @@ void Trainer::handle_nonfinite(const UpdateResult& result) {
   parts_.log.warn("not finite at {}: the update is skipped", result.not_finite);
 }
 
-// To the newest checkpoint of before the fault; when that one was no help, to the one before it, and so on. Weights, moments and averages
-// go back; the position in the data does not. False when there is nothing to go back to.
+// To the newest planned checkpoint of before the fault; when that one was no help, to the one before it, and so on. Weights, moments and
+// averages go back; the position in the data does not. False when there is nothing to go back to.
 bool Trainer::roll_back(const UpdateResult& result) {
   const int64_t before = state_.skips_in_a_row > 1 && state_.rolled_back_to >= 0 ? state_.rolled_back_to : state_.step + 1;
   const auto checkpoint = parts_.run.checkpoints().last_finite_before(before, parts_.log);

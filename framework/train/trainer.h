@@ -78,7 +78,8 @@ class Trainer {
   double rate_ = 0;
   double began_, seconds_before_ = 0;  // of this sitting on a steady clock; of the sittings before
   double last_eval_time_, last_save_time_;
-  int64_t saved_step_ = -1;  // where the run is on disk exactly as it is now; -1: nowhere
+  int64_t unplanned_step_ = -1;  // the last checkpoint's, where it is none that is planned; else -1
+  int64_t saved_step_ = -1;      // where the run is on disk exactly as it is now; -1: nowhere
   bool resumed_ = false;
   bool improved_ = false;                                              // since the last save
   int64_t steps_before_ = 0, tokens_before_ = 0, samples_before_ = 0;  // of the sittings before

@@ -89,6 +89,21 @@ with Workplace() as work:
     check(done.returncode == 0 and re.findall(r"back to the weights of .*step-(\d+)\.h5", done.stderr) == ["00000002"], f"exit {done.returncode}\n{done.stderr[-800:]}")
     with h5py.File(work.file("averages", "checkpoints", "step-00000004.h5"), "r") as h5:
         check("ema" not in h5, "the averages of step 3 outlived the rollback to step 2")
+    # A stop leaves a checkpoint that the straight run has not: no rollback goes there, and no older one is gone because of it.
+    write_series(work, {BAD, 49}, 3.3e38)  # in updates 4 and 5 of an epoch
+    rhythm = [*steady, "train.on_nonfinite=rollback", "data.shuffle=false", "checkpoint.every=2", 'data.valid.path=""', "checkpoint.best=none",
+              "schedule.type=constant", "schedule.warmup=0"]
+    done = work.call(*words, "rhythm", *rhythm)
+    straight = re.findall(r"not finite at update (\d+).*(?:step-(\d+)|skipped)", done.stderr)
+    check(done.returncode == 0 and straight == [("4", "00000002"), ("5", ""), ("9", "00000008"), ("10", "00000006")], f"{straight}\n{done.stderr[-800:]}")
+    for at in range(1, 10):
+        done = work.call(*words, f"stopped-{at}", *rhythm, f"train.duration={at}")
+        check(done.returncode == 0 and work.checkpoints(f"stopped-{at}")[-1] == f"step-{at:08}.h5", f"stopped after {at}: {done.stderr[-800:]}")
+        done = work.resume(f"stopped-{at}", "train.duration=10")
+        targets = re.findall(r"not finite at update (\d+).*(?:step-(\d+)|skipped)", done.stderr)
+        check(targets == [s for s in straight if int(s[0]) > at], f"stopped after {at}: {targets}")
+        check(work.same("rhythm", f"stopped-{at}") is None, f"stopped after {at}: {work.same('rhythm', f'stopped-{at}')}")
+        check(work.checkpoints("rhythm") == work.checkpoints(f"stopped-{at}"), f"stopped after {at}: {work.checkpoints(f'stopped-{at}')}")
     # All rows bad: after max_skips in a row the run stops, and nothing that is not finite was ever the best.
     write_series(work, set(range(60)), 3.3e38)
     for policy in ("skip", "rollback"):
@@ -104,4 +119,4 @@ with Workplace() as work:
                       "checkpoint.every=1", "train.on_nonfinite=skip", "train.max_skips=2", code=5)
     best = json.loads(work.read("rate", "run.json")).get("best")
     check(best is None or numpy.isfinite(best["value"]), f"the best is {best}")
-finish(26)
+finish(60)

@@ -53,3 +53,24 @@ TEST_CASE("checkpoints that are not finite, not whole or too new are passed over
   CHECK(store.has(8));
   CHECK_FALSE(store.has(3));
 }
+
+TEST_CASE("a checkpoint that is not planned is passed over, not counted, and goes with the next") {
+  const Scratch scratch;
+  const CheckpointStore store(scratch.path());
+  const auto save = [&](int64_t step, bool planned, int64_t unplanned) {
+    io::Checkpoint c = checkpoint_of(step, 0, 0);
+    if (!planned) c.attributes["/control"]["unplanned"] = true;
+    store.save(c, step, {.keep_last = 2, .best_step = 1, .unplanned = unplanned});
+    return store.steps();
+  };
+  using Steps = std::vector<int64_t>;
+  save(1, true, -1);
+  save(2, true, -1);
+  CHECK(save(4, true, -1) == Steps{1, 2, 4});
+  CHECK(save(5, false, -1) == Steps{1, 2, 4, 5});
+  Log log;
+  CHECK(train::step_of(*store.last_finite_before(6, log)) == 4);
+  CHECK(save(6, false, 5) == Steps{1, 2, 4, 6});
+  CHECK(save(6, false, 6) == Steps{1, 2, 4, 6});  // once more, with an evaluation
+  CHECK(save(8, true, 6) == Steps{1, 4, 8});
+}
