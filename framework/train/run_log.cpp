@@ -89,7 +89,9 @@ void RunLog::evaluation_line(const RunState& s, data::Part part, const Evaluatio
 void RunLog::epoch_row(const RunState& s, double rate, const Evaluation* valid) {
   const RunState::Sums& e = s.epoch;
   const Speeds speed = speeds(e, epoch_);
-  if (!std::filesystem::exists(run_.path() / "epochs.csv"))
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(run_.path() / "epochs.csv", missing);
+  if (missing || bytes == 0)  // a kill may have come between the making of the file and its first line
     run_.append("epochs.csv",
                 "epoch,step,train/loss,train/accuracy,valid/loss,valid/accuracy,lr,seconds,samples_per_s,tokens_per_s,peak_bytes\n");
   const auto of_valid = [&](std::string_view metric) { return valid ? valid->value(metric) : std::nullopt; };

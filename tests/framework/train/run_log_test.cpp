@@ -65,6 +65,22 @@ TEST_CASE("speeds after a resume count what was done since") {
   }
 }
 
+TEST_CASE("a table of epochs that a kill left empty or with half a header gets its header") {
+  const Scratch scratch;
+  const RunDirectory run = RunDirectory::create(scratch.path() / "run", train::Existing::refuse);
+  for (const char* left : {"", "epoch,step,train/l"}) {
+    scratch.write("run/epochs.csv", left);
+    const RunState state = after({}, 1, 1);
+    run.cut_logs_after(state);
+    RunLog(run, false, state).epoch_row(state, 0.1, nullptr);
+    io::CsvReader rows(run.path() / "epochs.csv", ',', io::Encoding::utf8);
+    io::CsvRow row;
+    REQUIRE(rows.next(row));
+    CHECK(row.fields[rows.column("step")] == "1");
+    CHECK_FALSE(rows.next(row));
+  }
+}
+
 TEST_CASE("event files of a resumed run void later steps, from the first step on too") {
   const Scratch scratch;
   const RunDirectory run = RunDirectory::create(scratch.path() / "run", train::Existing::refuse);
