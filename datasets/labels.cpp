@@ -73,6 +73,9 @@ int32_t Labels::number(std::string_view label) const {
 std::string canonical_label(std::string_view typed, int64_t classes, std::string_view where) {
   const std::string_view label = trimmed(typed);
   if (label.empty()) fail(ExitCode::data, "{}: the label is missing", where);
+  if (label.find('\0') != label.npos)  // HDF5, which keeps the labels, ends a text there
+    fail(ExitCode::data, "{}: the label '{}' has a NUL byte in it, which no file of the run could keep; take it out", where,
+         printable(label));
   if (classes <= 0) return std::string(label);
   const std::optional<double> number = number_of(label);
   if (!number || !std::isfinite(*number) || *number != std::floor(*number))

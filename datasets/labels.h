@@ -30,7 +30,8 @@ class Labels {
 };
 
 // A label as typed, without blanks and line ends around it; with `classes` > 0 a whole number from 0 to classes - 1 ("2.0" is 2), else
-// Error(data) naming `where`, the range and, where it looks so, that numbers begin at 0. A missing label is Error(data) too.
+// Error(data) naming `where`, the range and, where it looks so, that numbers begin at 0. A missing label is Error(data) too, and one with a
+// NUL byte.
 std::string canonical_label(std::string_view typed, int64_t classes, std::string_view where);
 
 // Collects the rows with labels that training lacks; fail_if_any() throws Error(data) naming the labels with their first rows.

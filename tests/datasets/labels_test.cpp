@@ -58,3 +58,12 @@ TEST_CASE("labels with a number of classes are whole numbers in range") {
     CHECK(fault.says(row.says));
   }
 }
+
+TEST_CASE("a label with a NUL byte, which no file could keep, is refused") {
+  for (const int64_t classes : {0, 10}) {
+    const Fault fault = fault_of([&] { canonical_label(std::string_view("1\0y", 3), classes, "f.jsonl:3: row 2"); });
+    CHECK(fault.code == 3);
+    CHECK(fault.says("f.jsonl:3: row 2"));
+    CHECK(fault.says("NUL"));
+  }
+}

@@ -149,6 +149,18 @@ TEST_CASE("tagging from arrays and from columns of words") {
   CHECK(reports(*cut, "train: 1 sequences cut to 2 rows"));
 }
 
+TEST_CASE("a label or a tag with a NUL byte is refused with its row") {
+  const Directory directory;
+  directory.write("a.jsonl", "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\"b\",\"label\":\"x\\u0000y\"}\n");
+  directory.write("b.jsonl", "{\"tokens\":[\"a\"],\"tags\":[\"B\"]}\n{\"tokens\":[\"b\"],\"tags\":[\"I\\u0000\"]}\n");
+  for (const char* yaml : {"data: {path: DIR/a.jsonl}\n", "data: {task: tagging, path: DIR/b.jsonl}\n"}) {
+    const Fault fault = fault_of([&] { open(yaml, directory); });
+    CHECK(fault.code == 3);
+    CHECK(fault.says(".jsonl:2: row 2"));
+    CHECK(fault.says("NUL"));
+  }
+}
+
 TEST_CASE("parts by seed are stratified, disjoint and repeatable") {
   const Directory directory;
   std::string csv = "text,label\n";
