@@ -2,9 +2,9 @@
 // `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
 #include <algorithm>
 
+#include "framework/io/durable_file.h"
 #include "framework/io/hdf5.h"
 #include "framework/io/png.h"
-#include "framework/train/run_directory.h"
 #include "models/attention/head_attention.h"
 #include "models/sequence_model.h"
 #include "tools/attn_input.h"
@@ -160,7 +160,7 @@ ExitCode attn(Command& command, const Options& o) {
                          picture(map, head, pixels, pattern));
       lines += line_of(map, head, pattern, files.back().first);
     }
-  for (const auto& [name, bytes] : files) train::write_whole(name, bytes);
+  for (const auto& [name, bytes] : files) io::write_output(name, bytes);
   return print_result(lines);
 }
 

@@ -8,9 +8,9 @@
 #include "framework/core/buffer.h"
 #include "framework/core/random.h"
 #include "framework/io/csv.h"
+#include "framework/io/durable_file.h"
 #include "framework/io/json_lines.h"
 #include "framework/kernels/peak.h"
-#include "framework/train/run_directory.h"
 #include "models/attention/layers.h"
 #include "tools/attention_names.h"
 #include "tools/bench_attention.h"
@@ -223,8 +223,8 @@ ExitCode run(Command& command, AttentionOptions o) {
     for (Cell& cell : measure_variant(o, name, {settings.train.device, threads.get()}, command.log)) cells.push_back(std::move(cell));
   if (std::all_of(cells.begin(), cells.end(), [](const Cell& c) { return !c.note.empty(); }))
     fail(ExitCode::usage, "nothing could be measured: {}: {}", cells[0].variant, cells[0].note);
-  if (!o.csv.empty()) train::write_whole(o.csv, csv_of(cells, o, peak));
-  if (!o.picture.empty()) train::write_whole(o.picture, picture_of(cells, o));
+  if (!o.csv.empty()) io::write_output(o.csv, csv_of(cells, o, peak));
+  if (!o.picture.empty()) io::write_output(o.picture, picture_of(cells, o));
   return print_result(o.json ? json_of(cells, o, peak, threads->threads()) : text_of(cells, peak));
 }
 

@@ -24,6 +24,17 @@ constexpr size_t beginning = 512;  // bytes that are read again under the final 
 
 std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
+// Where symbolic links lead, though nothing may be there yet.
+std::filesystem::path through_links(std::filesystem::path file) {
+  constexpr int most = 40;  // as Linux follows
+  std::error_code none;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, none)); ++links) {
+    if (links == most) fail(code, "{} leads to more than {} symbolic links, one to another", printable(file.string()), most);
+    file = folder_of(file) / std::filesystem::read_symlink(file, none);
+  }
+  return file;
+}
+
 // The first bytes of a file, at most `limit`, and the hash of them.
 std::string hash_of_file(const FileSystem& system, const std::filesystem::path& file, uint64_t limit) {
   OpenFile input(system, file, O_RDONLY, 0, code);
@@ -133,6 +144,17 @@ DirectoryUse::DirectoryUse(const std::filesystem::path& directory, const OwnName
   if (::flock(directory_.descriptor(), LOCK_EX | LOCK_NB) == 0) remove_temporaries(directory, ours);
   // Between the two locks another may hold it alone and clear up: nothing of ours is there yet. It lets go at once.
   ::flock(directory_.descriptor(), LOCK_SH);
+}
+
+void write_output(const std::filesystem::path& file, std::string_view bytes, const FileSystem& system) {
+  std::error_code none;
+  const auto status = std::filesystem::status(file, none);
+  // Standard output that is a file goes on where it is: another file under its name would take what is printed away.
+  if (file != "/dev/stdout" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)))
+    return replace_file(through_links(file), {bytes}, system);
+  OpenFile output(system, file, O_WRONLY, 0, code);
+  output.write(bytes);
+  output.close();
 }
 
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system) {

@@ -54,6 +54,10 @@ class DirectoryUse {
   OpenFile directory_;
 };
 
+// To a place that a user named. A file is replaced where symbolic links to it lead; what is there and is no regular file, such as a FIFO
+// or /dev/stdout, is written to as it is.
+void write_output(const std::filesystem::path& file, std::string_view bytes, const FileSystem& system = file_system());
+
 // Writes the parts one behind the other.
 void replace_file(const std::filesystem::path& file, const std::vector<std::string_view>& parts, const FileSystem& system = file_system());
 

@@ -23,7 +23,8 @@ constexpr size_t largest_transfer = size_t{1} << 30;
 }  // namespace
 
 int FileSystem::open(const char* path, int flags, mode_t mode) const {
-  if (std::string_view(path) == "/dev/stdin") return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);  // a socket cannot be opened by this name
+  if (std::string_view(path) == "/dev/stdin") return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);    // a socket cannot be opened by this name
+  if (std::string_view(path) == "/dev/stdout") return ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);  // and a file would be begun anew
   return ::open(path, flags, mode);
 }
 ssize_t FileSystem::read(int descriptor, void* data, size_t bytes) const { return ::read(descriptor, data, bytes); }

@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import os
+import stat
+import subprocess
 import xml.etree.ElementTree as xml
 
-from support import Workplace, check, finish
+from support import BINARY, Workplace, check, finish
 
 DIM, HEADS, BATCH = 16, 2, 3
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,6 +55,24 @@ with Workplace() as work:
     # Lengths in thousands of 1024 rows.
     done = work.call(*base, "--lengths", "2k,16,1K", "--json")
     check({c["length"] for c in json.loads(done.stdout or '{"cells": []}')["cells"]} == {16, 1024, 2048}, done.stdout + done.stderr)
+
+    # The files may be other things than files: standard output, the end of a link, a FIFO.
+    short = [*base, "--lengths", "16", "--json"]
+    head = work.read("out.csv").splitlines()[0]
+    done = work.call(*short, "--csv", "/dev/stdout")
+    check(done.returncode == 0 and done.stdout.splitlines()[0] == head and '"cells"' in done.stdout, f"a pipe: {done.stdout}{done.stderr}")
+    with open(work.file("both.txt"), "w", encoding="utf-8") as out:
+        done = subprocess.run([BINARY, *short, "--csv", "/dev/stdout"], cwd=work.path, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    check(done.returncode == 0 and work.read("both.txt").splitlines()[0] == head and '"cells"' in work.read("both.txt"), f"a file: {work.read('both.txt')}{done.stderr}")
+    work.write("target.csv", "")
+    os.symlink("target.csv", work.file("link.csv"))
+    os.mkfifo(work.file("fifo"))
+    with subprocess.Popen(["cat", work.file("fifo")], stdout=subprocess.PIPE, text=True) as reader:
+        done = work.call(*short, "--csv", "link.csv", "--picture", "fifo")
+        if not stat.S_ISFIFO(os.stat(work.file("fifo")).st_mode):
+            reader.kill()
+        check(done.returncode == 0 and "</svg>" in reader.communicate()[0], f"a FIFO: {done.stderr}")
+    check(os.path.islink(work.file("link.csv")) and work.read("target.csv").splitlines()[0] == head, "a link")
 
     # Bad input.
     def refuse(code, words, *needles):
