@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -50,12 +51,14 @@ std::string fault_of_block(std::string_view block, uint64_t length) {
   return {};
 }
 
-// Reads the block, then hands the rest to `take(bytes)` in pieces and compares the hash. Answers the fault, empty for a whole file.
+// From its beginning: reads the block, then hands the rest to `take(bytes)` in pieces and compares the hash. Answers the fault, empty for a
+// whole file.
 template <class Take>
 std::string scan(OpenFile& file, const Take& take) {
   struct stat status {};
   if (::fstat(file.descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) return "is not a regular file";
   const auto length = static_cast<uint64_t>(status.st_size);
+  if (::lseek(file.descriptor(), 0, SEEK_SET) != 0) return "cannot be read from its beginning";
   std::string block(block_bytes, '\0');
   block.resize(file.read(block.data(), block.size()));
   if (std::string fault = fault_of_block(block, length); !fault.empty()) return fault;
@@ -148,10 +151,13 @@ Checkpoint read_checkpoint(const std::filesystem::path& file, const FileSystem& 
   std::string image;
   {
     OpenFile input(system, file, O_RDONLY, 0, ExitCode::checkpoint);
-    const std::string fault = scan(input, [&](std::string_view piece, uint64_t total) {
-      image.reserve(total);
-      image.append(piece);
-    });
+    // What it declares takes memory only once it has proved to be whole.
+    std::string fault = scan(input, [](std::string_view, uint64_t) {});
+    if (fault.empty())
+      fault = scan(input, [&](std::string_view piece, uint64_t total) {
+        image.reserve(total);
+        image.append(piece);
+      });
     if (!fault.empty()) fail(ExitCode::checkpoint, "{} {}", printable(file.string()), fault);
   }
   const Hdf5File opened = Hdf5File::from_image(std::move(image), file.string(), ExitCode::checkpoint);

@@ -158,6 +158,16 @@ def d9_hostile_hdf5(work):
         work.refused(3, ["train", "config.yaml", "-o", "run", "data.train.path=hostile.h5", 'data.valid.path=""', 'data.test.path=""'], "hostile.h5")
 
 
+def s3_sparse_checkpoint(work):
+    # A checkpoint that is nothing but a length, on a disk that it does not fill.
+    size = 1 << 30
+    work.write("sparse.h5", f"tapeformer-checkpoint 1\nlength {size}\nxxh3-128 {'0' * 32}\n".ljust(511) + "\n")
+    os.truncate(work.file("sparse.h5"), size)
+    code, messages, peak = peak_memory(work, "eval", "sparse.h5")
+    check(code == 4 and "sparse.h5" in messages and "XXH3-128" in messages, f"sparse: exit {code} {messages}")
+    check(peak < 256 << 20, f"sparse: {peak >> 20} MiB")
+
+
 def d10_changing_data(work):
     # A file that is written to in place ends the run with its name; one that is removed or replaced under its name is still the old one.
     check(work.call("data", "convert", "config.yaml", "-o", "data.h5").returncode == 0, "convert")
@@ -276,7 +286,7 @@ train: {duration: 3, batch_size: 4}
 
 with Workplace() as work:
     work.write("numbers.yaml", NUMBERS)
-    for part in (b08_k9_older_formats, c13_best_and_patience, d9_hostile_hdf5, d10_changing_data, h03_no_locks, h08_large_chunks, p6_internal_fault):
+    for part in (b08_k9_older_formats, c13_best_and_patience, d9_hostile_hdf5, s3_sparse_checkpoint, d10_changing_data, h03_no_locks, h08_large_chunks, p6_internal_fault):
         part(work)
         print(part.__name__, "passed")
-finish(90)
+finish(92)
