@@ -10,6 +10,7 @@
 #include "framework/train/run_directory.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
+#include "tools/one_row.h"
 #include "tools/predict_output.h"
 #include "tools/standard_output.h"
 
@@ -147,6 +148,9 @@ ExitCode evaluate(Command& command, const Options& o) {
       .batch_size = t.experiment.train.eval_batch_size > 0 ? t.experiment.train.eval_batch_size : t.experiment.train.batch_size,
       .step = train::step_of(t.checkpoint),
       .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
+  if (o.batchnorm != "running")
+    refuse_passes_over_one_row(t.experiment, *dataset, o.batchnorm == "batch" ? part : data::Part::train, s.step, s.batch_size,
+                               "choose another eval.batch_size, or --batchnorm running");
   const int64_t batches =
       o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
   const std::string statistics = statistics_text(*t.model, o.batchnorm, batches);

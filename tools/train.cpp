@@ -2,7 +2,6 @@
 // `tapeformer train`: a new run from a config, or an old one further.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "tools/command.h"
 #include "tools/deadline.h"
 #include "tools/experiment.h"
+#include "tools/one_row.h"
 #include "tools/run_files.h"
 #include "tools/standard_output.h"
 
@@ -72,25 +72,6 @@ void refuse_patience_for_nothing(const train::TrainSettings& s, const data::Data
          s.early_stopping.patience);
 }
 
-// With BatchNorm a training batch of one row has no variance: found here, and not when an epoch's last batch turns out to be one.
-void refuse_batches_of_one_row(const Experiment& e, const data::Dataset& dataset) {
-  const auto& norms = e.model.norm;
-  if (std::count(norms.begin(), norms.end(), nn::NormType::batch_norm) == 0 || e.model.batch_norm.freeze || e.train.batch_tokens > 0)
-    return;
-  const int64_t samples = dataset.size(data::Part::train), batch = std::min(e.train.batch_size, samples);
-  const auto smallest = [](int64_t all, int64_t piece) { return all % piece == 0 ? piece : all % piece; };
-  for (const int64_t update : {batch, smallest(samples, batch)}) {
-    if (smallest(update, e.train.micro_batch_size > 0 ? std::min(e.train.micro_batch_size, update) : update) > 1) continue;
-    for (int64_t i = 0; i < samples; ++i)
-      if (dataset.length(data::Part::train, i) < 2)
-        fail(ExitCode::data,
-             "batch_norm: {} samples in batches of {} leave a batch of one sample, and training sample {} has one row: it would have no "
-             "variance; "
-             "choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm",
-             samples, e.train.batch_size, i + 1);
-  }
-}
-
 void refuse_small_disk(const train::DiskNeed& need, const std::filesystem::path& run) {
   const auto free = train::free_bytes(run);
   if (!free || *free >= need.bytes()) return;
@@ -147,7 +128,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
          known->fingerprint, dataset->description().fingerprint);
   if (dataset->size(data::Part::train) == 0) fail(ExitCode::data, "the training part has no samples");
   refuse_patience_for_nothing(experiment.train, *dataset);
-  refuse_batches_of_one_row(experiment, *dataset);
+  refuse_training_on_one_row(experiment, *dataset);
   const auto threads = make_threads(experiment.train);
   const auto model = make_model(experiment, dataset->description());
   train::ProgressWriter progress({.style = style_of(command.progress), .every = experiment.train.log_every});

@@ -12,11 +12,6 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-data::Sampler make_sampler(const TrainSettings& s, const data::Dataset& dataset) {
-  return data::Sampler({.seed = s.seed, .shuffle = s.shuffle, .batch_size = s.batch_size, .batch_tokens = s.batch_tokens},
-                       dataset.size(data::Part::train), [&dataset](int64_t i) { return dataset.length(data::Part::train, i); });
-}
-
 void add(RunState::Sums& sums, const UpdateResult& r) {
   sums.loss += r.loss;
   sums.count += r.count;
@@ -38,6 +33,11 @@ std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& s
 }
 
 }  // namespace
+
+data::Sampler make_sampler(const TrainSettings& s, const data::Dataset& dataset) {
+  return data::Sampler({.seed = s.seed, .shuffle = s.shuffle, .batch_size = s.batch_size, .batch_tokens = s.batch_tokens},
+                       dataset.size(data::Part::train), [&dataset](int64_t i) { return dataset.length(data::Part::train, i); });
+}
 
 std::optional<int64_t> total_updates(const TrainSettings& s, const data::Dataset& dataset) {
   return updates_in(s, make_sampler(s, dataset));

@@ -26,6 +26,9 @@ struct TrainerParts {
   std::optional<std::chrono::steady_clock::time_point> deadline;  // of this sitting: saved by then, ExitCode::time_limit
 };
 
+// The batches of the updates; the data set must outlive it.
+data::Sampler make_sampler(const TrainSettings&, const data::Dataset&);
+
 // Updates that the duration makes on this data; nothing where only a time limits it.
 std::optional<int64_t> total_updates(const TrainSettings&, const data::Dataset&);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BatchNorm on the command line: batches of one row, statistics that are saved and used, evaluation without side effects."""
 import json
+import os
 import shutil
 
 import h5py
@@ -34,6 +35,37 @@ def one_row(work):
                 check(all(numpy.isfinite(v).all() for v in work.parameters(f"sizes-{size}").values()), f"batches of {size}: not finite")
         for extra in (["train.batch_size=65"], ["model.norm.freeze=true"], ["model.norm.type=layer_norm", "train.batch_size=1"]):
             work.train(f"fine-{code}-{len(extra)}-{extra[0]}", *parts, *NORM, "train.batch_size=8", *extra)
+
+
+def one_row_elsewhere(work):
+    # Batches by tokens that leave a sample of one row alone, in any order or only in some; there are none where it has company, or where the
+    # run ends before.
+    header, *rows = work.read("train.tsv").splitlines()
+    rows = [r for r in rows if len(r.split("\t")[0].split()) > 1]
+    long = "[MAX " + "1 " * 7 + "]\t1"  # 9 rows
+    words = [*NORM, "train.batch_tokens=9", "train.duration=4ep", "data.train.path=tokens.tsv", 'data.valid.path=""', 'data.test.path=""']
+    work.write("tokens.tsv", "\n".join([header, *[long] * 5, "7\t1"]) + "\n")
+    work.refused(3, ["train", "config.yaml", "-o", "run", *words], "batch_norm", "sample 6", "train part", "one row", "train.batch_tokens")
+    for name, extra in (("company", ["train.batch_tokens=10", "train.micro_batch_size=2"]), ("frozen", ["model.norm.freeze=true"]), ("ends", ["data.shuffle=false", "train.duration=5"])):
+        work.train(f"tokens-{name}", *words, *extra)
+    work.write("tokens.tsv", "\n".join([header, *[long] * 3, "[MAX 1 1 1 1 1 1 ]\t1", "7\t1"]) + "\n")  # the last fits beside the one before it
+    once = next(i for i in range(30) if work.call("train", "config.yaml", "-o", f"once-{i}", *words, f"run.seed={i}", "train.duration=1ep").returncode == 0)
+    work.refused(3, ["train", "config.yaml", "-o", "run", *words, f"run.seed={once}", "train.duration=30ep"], "sample 5", "train part", "one row")
+    # An evaluation with the batches' own statistics, in the run and afterwards, and a recalibration.
+    words = [*NORM, "eval.batch_size=8"]
+    work.write("last.tsv", "\n".join([header, *rows[:8], "7\t1"]) + "\n")
+    own = [*words, "eval.batchnorm=batch", "data.valid.path=last.tsv"]
+    work.refused(3, ["train", "config.yaml", "-o", "run", *own], "batch_norm", "sample 9", "valid part", "one row", "eval.batch_size")
+    work.refused(3, ["train", "config.yaml", "-o", "run", *own, "eval.batch_size=1"], "sample 9", "valid part")
+    work.train("own", *own, "eval.batch_size=9")
+    work.train("evaluated", *words, "data.train.path=last.tsv", "train.batch_size=9", 'data.valid.path=""', "data.test.path=last.tsv", "train.duration=2")
+    for batchnorm, part in (("batch", "test"), ("recalibrate", "train")):
+        done = work.call("eval", "evaluated", "--batchnorm", batchnorm)
+        check(done.returncode == 3 and all(w in done.stderr for w in ("sample 9", f"{part} part", "one row")), f"{batchnorm}: exit {done.returncode} {done.stderr}")
+        check(not os.path.exists(work.file("evaluated", "eval")), f"{batchnorm}: wrote something")
+        check(work.call("eval", "evaluated", "--batchnorm", batchnorm, "eval.batch_size=9").returncode == 0, f"{batchnorm} of nine")
+        shutil.rmtree(work.file("evaluated", "eval"))
+    check(work.call("eval", "evaluated").returncode == 0, "running statistics")
 
 
 def statistics(work):
@@ -102,6 +134,6 @@ def told_as_used(work):
 
 
 with Workplace() as work:
-    for part in (one_row, statistics, no_side_effects, told_as_used):
+    for part in (one_row, one_row_elsewhere, statistics, no_side_effects, told_as_used):
         part(work)
-finish(80)
+finish(110)
