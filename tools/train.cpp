@@ -56,8 +56,9 @@ void say_complete(Log& log, const train::RunState& state) {
 // A schedule that depends on the duration follows the new one from here on.
 void say_new_rate(Log& log, const Continued& from, const train::TrainSettings& now, const train::Trainer& trainer,
                   const data::Dataset& dataset) {
+  if (!optim::depends_on_total(now.schedule)) return;
   const auto old_total = train::total_updates(from.before, dataset);
-  if (!optim::depends_on_total(now.schedule) || old_total == trainer.total_updates()) return;
+  if (old_total == trainer.total_updates()) return;
   const int64_t next = trainer.state().step + 1;
   log.info("the learning rate follows the new duration from here on: {:.6g} instead of {:.6g} at step {}",
            optim::rate(now.schedule, now.optimizer.rate, next, trainer.total_updates().value_or(1)),
@@ -161,9 +162,9 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   for (const std::string& line : dataset->report()) say(command.log, line);
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer, config_digest(document));
-  if (trainer.total_updates())
-    command.log.info("training to step {} from step {}, {} parameters", *trainer.total_updates(), trainer.state().step,
-                     parameters_of(trainer));
+  if (const auto updates = trainer.expected_updates())
+    command.log.info("training to {}step {} from step {}, {} parameters", updates == trainer.total_updates() ? "" : "about ", *updates,
+                     trainer.state().step, parameters_of(trainer));
   try {
     const ExitCode code = trainer.run();
     status.finish(code);

@@ -22,14 +22,33 @@ void add(RunState::Sums& sums, const UpdateResult& r) {
   sums.tokens += r.tokens;
 }
 
-// Epochs of token batches differ, so whole ones are walked.
+// Epochs of token batches differ.
+bool ends_by_position(const TrainSettings& s) { return s.batch_tokens > 0 && s.duration.epochs && !optim::depends_on_total(s.schedule); }
+
+// Updates of a part of this epoch.
+int64_t updates_of(double part, const data::Sampler& sampler, int64_t epoch) {
+  return static_cast<int64_t>(std::ceil(part * static_cast<double>(sampler.batches_per_epoch(epoch))));
+}
+
+// A schedule that depends on the total has to know it beforehand, which walks through all epochs of token batches.
 std::optional<int64_t> updates_in(const TrainSettings& s, const data::Sampler& sampler) {
+  if (ends_by_position(s)) return s.duration.updates;
   if (s.batch_tokens == 0 || !s.duration.epochs) return s.duration.total_updates(sampler.batches_per_epoch(0));
   int64_t total = 0;
   double left = *s.duration.epochs;
   for (int64_t epoch = 0; left > 0 && !(s.duration.updates && total >= *s.duration.updates); ++epoch, left -= 1)
-    total += static_cast<int64_t>(std::ceil(std::min(1.0, left) * static_cast<double>(sampler.batches_per_epoch(epoch))));
+    total += updates_of(std::min(1.0, left), sampler, epoch);
   return s.duration.updates ? std::min(total, *s.duration.updates) : total;
+}
+
+// Where the data stand when the epochs are done; nothing where the updates were counted.
+std::optional<data::SamplerPosition> end_of(const TrainSettings& s, data::Sampler sampler) {
+  if (!ends_by_position(s)) return std::nullopt;
+  const auto whole = static_cast<int64_t>(*s.duration.epochs);
+  const int64_t more = updates_of(*s.duration.epochs - static_cast<double>(whole), sampler, whole);
+  sampler.seek({whole, 0});
+  for (int64_t update = 0; update < more; ++update) sampler.next();
+  return sampler.position();
 }
 
 }  // namespace
@@ -49,6 +68,7 @@ Trainer::Trainer(TrainerParts parts)
       sampler_(make_sampler(parts_.settings, parts_.dataset)),
       updates_per_epoch_(sampler_.batches_per_epoch(0)),
       total_(updates_in(parts_.settings, sampler_)),
+      end_(end_of(parts_.settings, sampler_)),
       began_(now()),
       last_eval_time_(began_),
       last_save_time_(began_) {}
@@ -77,7 +97,12 @@ double Trainer::seconds() const { return seconds_before_ + now() - began_; }
 
 bool Trainer::updates_done() const {
   const auto& limit = parts_.settings.duration.seconds;
-  return state_.stopped_early || (total_ && state_.step >= *total_) || (limit && seconds() >= *limit);
+  const auto reached = [this] { return std::pair(state_.position.epoch, state_.position.cursor) >= std::pair(end_->epoch, end_->cursor); };
+  return state_.stopped_early || (total_ && state_.step >= *total_) || (end_ && reached()) || (limit && seconds() >= *limit);
+}
+
+std::optional<int64_t> Trainer::expected_updates() const {
+  return end_ ? parts_.settings.duration.total_updates(updates_per_epoch_) : total_;
 }
 
 bool Trainer::evaluation_pending() const { return state_.evaluated_step != state_.step && parts_.dataset.size(data::Part::valid) > 0; }
@@ -234,7 +259,8 @@ DiskNeed Trainer::disk_need() {
   io::Checkpoint like = checkpoint();
   if (updater_.averaging().on())  // there are none yet when averaging begins later
     for (const Parameter* p : updater_.model_state().parameters) like.tensors["/ema/" + p->name] = p->value;
-  const std::optional<int64_t> left = total_ ? std::optional(std::max<int64_t>(0, *total_ - state_.step)) : std::nullopt;
+  std::optional<int64_t> left = expected_updates();
+  if (left) *left = std::max<int64_t>(0, *left - state_.step);
   return train::disk_need(parts_.settings, like, left, updates_per_epoch_, static_cast<int64_t>(parts_.run.checkpoints().steps().size()));
 }
 
@@ -281,14 +307,15 @@ bool Trainer::roll_back(const UpdateResult& result) {
 void Trainer::show_progress(const UpdateResult& r) {
   ProgressState p;
   p.update = state_.step;
-  if (total_) p.fraction = static_cast<double>(state_.step) / static_cast<double>(*total_);
+  const auto all = expected_updates();
+  if (all) p.fraction = std::min(1.0, static_cast<double>(state_.step) / static_cast<double>(*all));
   if (r.count > 0) p.loss = r.loss / r.count;
   if (r.targets > 0) p.metric = static_cast<double>(r.correct) / static_cast<double>(r.targets);
   const double sitting = std::max(1e-9, now() - began_);
   const double done_here = static_cast<double>(state_.step - steps_before_);
   p.tokens_per_second = static_cast<double>(state_.tokens_seen - tokens_before_) / sitting;
   p.samples_per_second = static_cast<double>(state_.samples_seen - samples_before_) / sitting;
-  if (total_ && done_here > 0) p.seconds_left = static_cast<double>(*total_ - state_.step) * sitting / done_here;
+  if (all && done_here > 0) p.seconds_left = static_cast<double>(std::max<int64_t>(0, *all - state_.step)) * sitting / done_here;
   p.rate = r.rate;
   p.gradient_norm = r.gradient_norm;
   p.peak_bytes = allocator_statistics().peak_bytes;

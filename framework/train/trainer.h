@@ -29,7 +29,8 @@ struct TrainerParts {
 // The batches of the updates; the data set must outlive it.
 data::Sampler make_sampler(const TrainSettings&, const data::Dataset&);
 
-// Updates that the duration makes on this data; nothing where only a time limits it.
+// Updates that the duration makes on this data; nothing where only a time limits it, or only epochs of batches by tokens while the rate
+// does not depend on their number.
 std::optional<int64_t> total_updates(const TrainSettings&, const data::Dataset&);
 
 class Trainer {
@@ -42,8 +43,10 @@ class Trainer {
   ExitCode run();
 
   const RunState& state() const { return state_; }
-  // Updates in all, for schedules and progress; nothing where only a time limits the run.
+  // As above, of this run.
   std::optional<int64_t> total_updates() const { return total_; }
+  // The same where they are known, else by those of the first epoch; nothing where only a time limits the run.
+  std::optional<int64_t> expected_updates() const;
   // Nothing is left to do, the final evaluation included.
   bool complete() const;
   // What the rest of the run will write.
@@ -76,6 +79,7 @@ class Trainer {
   data::Sampler sampler_;
   int64_t updates_per_epoch_;  // of the first epoch; with batches by tokens others may have more or fewer
   std::optional<int64_t> total_;
+  std::optional<data::SamplerPosition> end_;  // where the last epoch ends, if its updates were not counted
   std::optional<RunLog> log_;
   std::optional<Evaluation> last_evaluation_;
   double rate_ = 0;

@@ -61,6 +61,26 @@ def durations(work):
     check(work.metrics("limits-7")[-1]["step"] == 9, "a longer duration goes on")
 
 
+def token_epochs(work):
+    # Epochs of batches by tokens end at the same update whether a schedule had them counted or not, also when a run goes on in the middle.
+    tokens = ["train.batch_tokens=80", "schedule.warmup=0", "checkpoint.every=1", "log.tensorboard=false"]
+    for number, duration in enumerate(("2ep", "1.5ep", "0.01ep", "[3ep, 4]")):
+        ends = []
+        for schedule in ("linear", "constant"):
+            done = work.train(f"{schedule}-{number}", *tokens, f"schedule.type={schedule}", f"train.duration={duration}")
+            check("training to " in done.stderr, done.stderr)
+            ends.append(json.loads(work.read(f"{schedule}-{number}", "run.json"))["step"])
+        check(ends[0] == ends[1] and (ends[0] > 5 if number < 2 else ends[0] == (1, 4)[number - 2]), f"{duration}: {ends}")
+    for at in (1, 3, 5):
+        work.copy_as_killed("constant-1", at, f"constant-{at}-on")
+        work.resume(f"constant-{at}-on")
+        check(work.same("constant-1", f"constant-{at}-on") is None, f"from {at}: {work.same('constant-1', f'constant-{at}-on')}")
+    check("already complete" in work.resume("constant-1").stderr, "complete in the middle of an epoch")
+    # Another limit does not wait until all epochs are counted.
+    seldom = [f"{key}.every=1000000000" for key in ("checkpoint", "eval", "log")]
+    work.train("short", *tokens, *seldom, "schedule.type=constant", "train.duration=[1000000000ep, 1s]")
+
+
 def retention(work):
     # C17: all, one beside the best, none.
     work.train("all", "checkpoint.every=1", "checkpoint.keep_last=-1", "eval.every=1")
@@ -259,6 +279,6 @@ def ignored_targets(work):
 
 
 with Workplace() as work:
-    for part in (durations, retention, continued_state, shapes, lengths, groups, ignored_targets):
+    for part in (durations, token_epochs, retention, continued_state, shapes, lengths, groups, ignored_targets):
         part(work)
-finish(440)
+finish(475)
