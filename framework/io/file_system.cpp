@@ -20,6 +20,12 @@ namespace {
 // One call moves at most this much: some kernels refuse or shorten more than 2 GiB.
 constexpr size_t largest_transfer = size_t{1} << 30;
 
+// What we were given as standard input or output may be of the kind that does not wait by itself.
+void wait_for(int descriptor, short event) {
+  pollfd one{descriptor, event, 0};
+  ::poll(&one, 1, -1);
+}
+
 }  // namespace
 
 int FileSystem::open(const char* path, int flags, mode_t mode) const {
@@ -60,7 +66,8 @@ size_t OpenFile::read_some(void* data, size_t bytes) {
   for (;;) {
     const ssize_t n = system_.read(descriptor_, data, std::min(bytes, largest_transfer));
     if (n >= 0) return static_cast<size_t>(n);
-    if (errno != EINTR) failed("read");
+    if (errno == EAGAIN) wait_for(descriptor_, POLLIN);
+    else if (errno != EINTR) failed("read");
   }
 }
 
@@ -83,6 +90,10 @@ void OpenFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = system_.write(descriptor_, bytes.data(), std::min(bytes.size(), largest_transfer));
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) {
+      wait_for(descriptor_, POLLOUT);
+      continue;
+    }
     if (n == 0) errno = EIO;  // a regular file that takes nothing would be asked for ever
     if (n <= 0) failed("write");
     bytes.remove_prefix(static_cast<size_t>(n));
