@@ -114,7 +114,7 @@ TrainSettings read_train_settings(config::Section root, data::Task task, bool ha
               "the statistics that BatchNorm uses");
   config::Section checkpoint = root.section("checkpoint", "what is kept on disk");
   read_cadence(checkpoint, "every", out.checkpoint_every, "1ep, 500 updates, 10m");
-  checkpoint.field("keep_last", out.keep_last, config::at_least(-1), "newest checkpoints kept beside the best; -1: all");
+  checkpoint.field("keep_last", out.keep_last, config::between(-1, 1 << 20), "newest checkpoints kept beside the best; -1: all");
   if (out.keep_last == 0)
     checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
   out.best = task == data::Task::regression ? "valid/loss" : "valid/accuracy";

@@ -93,6 +93,7 @@ def retention(work):
     check(work.checkpoints("one") == [f"step-{best:08}.h5", "step-00000012.h5"], f"keep_last 1: {work.checkpoints('one')}")
     work.refused(2, ["train", "config.yaml", "-o", "run", "checkpoint.keep_last=0"], "keep_last")
     work.refused(2, ["train", "config.yaml", "-o", "run", "checkpoint.keep_last=-2"], "keep_last")
+    work.refused(2, ["train", "config.yaml", "-o", "run", "checkpoint.keep_last=9223372036854775807"], "keep_last", "1048576")
     # The best of a checkpoint that a run goes back to may be pruned by then: a new best is looked for, and what run.json names is there.
     work.train("back", "checkpoint.every=1", "checkpoint.keep_last=-1", "eval.every=1", "train.early_stopping.patience=50")
     with h5py.File(work.file("back", "checkpoints", "step-00000008.h5"), "r") as h5:
