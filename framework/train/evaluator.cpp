@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/kernels/cross_entropy.h"
 #include "framework/nn/batch_norm.h"
 #include "framework/train/kept_buffers.h"
 
@@ -36,18 +35,6 @@ void add_rows(MeanLoss& mean, const ops::Loss& loss) {
   else
     for (const double row : loss.per_row.span<double>()) mean.add(row, 0);
   mean.add(0, loss.count);
-}
-
-template <class T>
-Correct count(const Tensor& logits, const int32_t* targets) {
-  Correct out;
-  const auto rows = logits.matrix<T>();
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    if (targets[r] == kernels::ignored_target) continue;
-    ++out.targets;
-    out.correct += std::max_element(rows.row(r), rows.row(r) + rows.columns) - rows.row(r) == targets[r];
-  }
-  return out;
 }
 
 }  // namespace
@@ -105,11 +92,6 @@ int64_t recalibrate(nn::Model& model, const data::Dataset& dataset, const Evalua
     ++batches;
   });
   return batches;
-}
-
-Correct count_correct(const Tensor& logits, const Tensor& targets) {
-  const int32_t* t = targets.data<int32_t>();
-  return logits.dtype() == Dtype::f32 ? count<float>(logits, t) : count<double>(logits, t);
 }
 
 }  // namespace tapeformer::train

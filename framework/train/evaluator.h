@@ -36,10 +36,4 @@ std::optional<Evaluation> evaluate(nn::Model&, const data::Dataset&, data::Part,
 // of batches.
 int64_t recalibrate(nn::Model&, const data::Dataset&, const EvaluationSettings&);
 
-// Rows whose largest output is their target, of those that have one.
-struct Correct {
-  int64_t correct = 0, targets = 0;
-};
-Correct count_correct(const Tensor& logits, const Tensor& targets);
-
 }  // namespace tapeformer::train

@@ -78,6 +78,12 @@ void with_values(const Tensor& t, const F& f) {
   else f(t.matrix<const double>());
 }
 
+// The first of the largest.
+template <class T>
+int64_t prediction(const T* row, int64_t classes) {
+  return std::max_element(row, row + classes) - row;
+}
+
 }  // namespace
 
 bool higher_is_better(std::string_view metric) { return metric != "loss" && metric != "rmse" && metric != "mae"; }
@@ -88,6 +94,19 @@ void MeanLoss::add(double sum, double count) {
 }
 
 std::optional<double> MeanLoss::mean() const { return ratio(sum_, count_); }
+
+Correct count_correct(const Tensor& logits, const Tensor& targets) {
+  const int32_t* t = targets.data<int32_t>();
+  Correct out;
+  with_values(logits, [&](const auto& x) {
+    for (int64_t r = 0; r < x.rows; ++r) {
+      if (t[r] == kernels::ignored_target) continue;
+      ++out.targets;
+      out.correct += prediction(x.row(r), x.columns) == t[r];
+    }
+  });
+  return out;
+}
 
 ClassificationMetrics::ClassificationMetrics(int classes, Scores scores)
     : classes_(classes),
@@ -119,7 +138,7 @@ void ClassificationMetrics::add_rows(const Tensor& logits, const int32_t* target
       nonfinite_ = true;
       continue;
     }
-    const auto predicted = static_cast<size_t>(std::max_element(row, row + classes_) - row);
+    const auto predicted = static_cast<size_t>(prediction(row, classes_));
     ++confusion_[static_cast<size_t>(targets[r]) * static_cast<size_t>(classes_) + predicted];
     if (keep_ == Scores::drop) continue;
     targets_.push_back(targets[r]);

@@ -37,6 +37,12 @@ enum class Scores {
   drop,
 };
 
+// Rows whose largest output, the first of equals, is their target, of those that have one: an accuracy without the other metrics.
+struct Correct {
+  int64_t correct = 0, targets = 0;
+};
+Correct count_correct(const Tensor& logits, const Tensor& targets);
+
 // Classes of sequences, or of tokens (kernels::ignored_target is left out).
 class ClassificationMetrics {
  public:

@@ -9,8 +9,8 @@
 #include "framework/core/finite.h"
 #include "framework/core/log.h"
 #include "framework/optim/clipping.h"
-#include "framework/train/evaluator.h"
 #include "framework/train/kept_buffers.h"
+#include "framework/train/metrics.h"
 
 namespace tapeformer::train {
 namespace {

@@ -160,6 +160,21 @@ TEST_CASE("classification metrics equal brute force and are the same bits for an
       }
 }
 
+TEST_CASE("correct predictions are counted as the accuracy does", "[metrics]") {
+  Data d = uneven_data(60, 3, 5);  // with ties
+  const auto accuracy = whole(d).accuracy();
+  for (const int repeat : {1, 2}) {
+    const Tensor logits = Tensor::of<float>(d.logits, {static_cast<int64_t>(d.targets.size()), d.classes});
+    const Correct c = count_correct(logits, Tensor::of<int32_t>(d.targets));
+    CHECK(c.targets == 60);
+    CHECK(static_cast<double>(c.correct) / 60 == accuracy);
+    if (repeat == 1) {  // one that has no target
+      d.targets.push_back(kernels::ignored_target);
+      d.logits.insert(d.logits.end(), {1, 0, 0});
+    }
+  }
+}
+
 TEST_CASE("ten samples with a rare class: the same values for batches of 1, 3 and 10", "[metrics]") {
   Data d{2, {}, {0, 0, 0, 1, 0, 0, 0, 0, 1, 0}};
   for (const float x : {-1.f, -2.f, 0.5f, 1.f, -3.f, -1.f, -1.f, -.5f, -.75f, -4.f}) d.logits.insert(d.logits.end(), {0, x});
