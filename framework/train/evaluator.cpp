@@ -10,9 +10,6 @@
 namespace tapeformer::train {
 namespace {
 
-// The losses and metrics pass over what the data marks.
-static_assert(data::ignored_target == kernels::ignored_target);
-
 // Calls body(samples, batch) for consecutive batches of a part; false when it was cancelled.
 bool for_each_batch(const data::Dataset& dataset, data::Part part, const EvaluationSettings& s,
                     const std::function<void(std::vector<data::Sample>&, const data::Batch&)>& body) {

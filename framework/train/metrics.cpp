@@ -6,10 +6,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "framework/data/batch.h"
 #include "framework/kernels/cross_entropy.h"
 
 namespace tapeformer::train {
 namespace {
+
+// The losses and metrics pass over what the data marks.
+static_assert(data::ignored_target == kernels::ignored_target);
 
 std::optional<double> finite(double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; }
 
