@@ -93,7 +93,8 @@ std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {
 
 StoredConfig stored_config(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            Log& log) {
-  const std::string path = "/config/resolved_yaml", &text = train::text_of(checkpoint, file.string(), path);
+  const std::string name = file.string(), path = "/config/resolved_yaml";
+  const std::string& text = train::text_of(checkpoint, name, path);
   try {
     StoredConfig out{config::Document::from_text(text, file.string() + ":" + path, overrides), {}};
     out.experiment = read_experiment(out.document, log);

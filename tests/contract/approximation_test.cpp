@@ -46,7 +46,8 @@ std::string variant_of(const std::string& section) { return section.substr(0, se
 
 Matrix outputs(const std::string& section, const TestDevice& device, const data::Batch& batch) {
   const auto model = models::make_model({.seed = 3, .dtype = device.dtype},
-                                        model_settings({"model.attention.type=" + variant_of(section), "model.attention." + section,
+                                        model_settings({"~model.attention.local.left", "~model.attention.local.right",
+                                                        "model.attention.type=" + variant_of(section), "model.attention." + section,
                                                         "model.dim=16", "model.attention.heads=2"}),
                                         token_description());
   Context context{.on = device.on, .mode = Mode::evaluate, .dtype = device.dtype};

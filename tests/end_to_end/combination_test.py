@@ -14,7 +14,7 @@ VALUES = {
     "model.layers": (1, 2),
     "model.attention.type": ("full", "local", "linear", "bigbird", "global_external", "[local, full]", "[stride, longformer]"),
     "model.attention.local.form": ("band", "blocked"),
-    "model.attention.local.left": (0, 1, 1073741824),
+    "model.attention.local.left": (0, 1, 128, 1073741824),
     "model.attention.dropout": (0, 0.2),
     "model.norm.type": ("layer_norm", "batch_norm", "[batch_norm, layer_norm]"),
     "model.norm.position": ("pre", "post"),
@@ -52,6 +52,8 @@ def forbidden(c):
         (c["model.dim"] % c["model.attention.heads"] != 0, ("model.attention.heads", "model.dim")),
         (len(types) not in (1, layers), ("model.attention.type", "model.layers")),
         (len(norms) not in (1, layers), ("model.norm.type", "model.layers")),
+        ("local" in types and c["model.attention.local.form"] == "blocked" and c["model.attention.local.left"] != 128,
+         ("model.attention.local.left", "model.attention.local.form")),
         ("linear" in types and c["model.attention.dropout"] > 0, ("model.attention.dropout", "model.attention.type")),
         (c["model.norm.freeze"] == "true" and c["model.norm.freeze_from"] > 0, ("model.norm.freeze", "model.norm.freeze_from")),
         (c["train.precision"] == "fp64" and c["device.type"] == "cpu", ("train.precision", "device.type")),
@@ -92,7 +94,7 @@ def rows():
 
 
 def attempt(work, number, row):
-    words = [f"{k}={v}" for k, v in row.items()]
+    words = ["~model.attention.local.right", *(f"{k}={v}" for k, v in row.items())]
     run = f"run-{number}"
     done = subprocess.run([BINARY, "--threads", "1", "train", "config.yaml", "-o", run, *words, "log.tensorboard=false", "--max-time", "1s"], cwd=work.path,
                           capture_output=True, text=True, check=False, timeout=120)

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch2 2.13 or 3.x under one include. Approx is not used (its name differs between the two): compare with WithinAbs and WithinRel.
+// Catch2 2.13 or 3.x under one include, with the names of 3.x. Approx is not used (its name differs between the two): compare with WithinAbs
+// and WithinRel.
 #pragma once
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 #else
 #include <catch2/catch.hpp>
+
+namespace Catch::Matchers {
+inline StdString::ContainsMatcher ContainsSubstring(const std::string& text) { return Contains(text); }
+}  // namespace Catch::Matchers
 #endif

@@ -117,5 +117,5 @@ TEST_CASE("misuse of the tape throws", "[tape]") {
   CHECK_THROWS_AS(tape.gradient_target(no_node, Dtype::f64, {1}), Error);
   tape.add_gradient(no_node, tensor({1}));
   tape.add_gradient(x, tensor({1, 2}));
-  CHECK_THROWS_WITH(tape.add_gradient(x, tensor({1, 2, 3})), Catch::Matchers::Contains("[3]"));
+  CHECK_THROWS_WITH(tape.add_gradient(x, tensor({1, 2, 3})), Catch::Matchers::ContainsSubstring("[3]"));
 }

@@ -69,24 +69,24 @@ TEST_CASE("batches of ever other lengths do not make the allocator hold ever mor
 TEST_CASE("where memory ends, what is kept for later is given back first", "[tensor]") {
   release_cached();
   constexpr int64_t mib = int64_t{1} << 20;
-  Tensor(Dtype::f32, {200 * mib / 4});  // kept: too small for the next
+  Tensor(Dtype::f32, {40 * mib / 4});  // kept: too small for the next
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  const rlimit tight{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + 150 * mib), before.rlim_max};
+  const rlimit tight{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + 30 * mib), before.rlim_max};
   const uint64_t in_use = allocator_statistics().bytes_in_use;
   reset_peak_bytes();
   REQUIRE(setrlimit(RLIMIT_AS, &tight) == 0);
   bool fits = true, fits_never = true;
   try {
-    Tensor(Dtype::f32, {250 * mib / 4});
+    Tensor(Dtype::f32, {56 * mib / 4});
   } catch (const Error&) {
     fits = false;
   }
   const uint64_t peak = allocator_statistics().peak_bytes;
   try {
-    Tensor(Dtype::f32, {900 * mib / 4});
+    Tensor(Dtype::f32, {400 * mib / 4});
   } catch (const Error&) {
     fits_never = false;
   }

@@ -11,7 +11,7 @@
 
 using namespace tapeformer;
 using namespace tapeformer::io;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -39,14 +39,14 @@ size_t pass(unsigned, size_t, const unsigned*, size_t bytes, size_t*, void**) { 
 
 TEST_CASE("missing files, missing names and groups are named") {
   const Scratch scratch;
-  CHECK_THAT(refusal(scratch.path() / "none.h5", "/x"), Contains("none.h5: no such file"));
-  CHECK_THAT(refusal(scratch.path(), "/x"), Contains("no such file"));
-  CHECK_THAT(refusal(scratch.write("text.h5", "this is no HDF5 file"), "/x"), Contains("text.h5: cannot open"));
-  CHECK_THAT(refusal(scratch.write("empty.h5", ""), "/x"), Contains("empty.h5: cannot open"));
+  CHECK_THAT(refusal(scratch.path() / "none.h5", "/x"), ContainsSubstring("none.h5: no such file"));
+  CHECK_THAT(refusal(scratch.path(), "/x"), ContainsSubstring("no such file"));
+  CHECK_THAT(refusal(scratch.write("text.h5", "this is no HDF5 file"), "/x"), ContainsSubstring("text.h5: cannot open"));
+  CHECK_THAT(refusal(scratch.write("empty.h5", ""), "/x"), ContainsSubstring("empty.h5: cannot open"));
   const auto values = ramp(4);
   write_raw(scratch.path() / "x.h5", "/x", H5T_IEEE_F64LE, {4}, H5T_NATIVE_DOUBLE, values.data(), Layout::contiguous);
-  CHECK_THAT(refusal(scratch.path() / "x.h5", "/label"), Contains("x.h5: cannot open /label"));
-  CHECK_THAT(refusal(scratch.path() / "x.h5", "/"), Contains("/ is a group"));
+  CHECK_THAT(refusal(scratch.path() / "x.h5", "/label"), ContainsSubstring("x.h5: cannot open /label"));
+  CHECK_THAT(refusal(scratch.path() / "x.h5", "/"), ContainsSubstring("/ is a group"));
   CHECK(refusal(scratch.path() / "x.h5", "/x") == "read");
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("a cut file is refused with both sizes") {
   const std::string bytes = scratch.read("whole.h5");
   for (const size_t size : {size_t{96}, bytes.size() / 2, bytes.size() - 1}) {
     const std::string message = refusal(scratch.write("cut.h5", bytes.substr(0, size)), "/x");
-    CHECK_THAT(message, Contains("cut.h5") && Contains(std::to_string(size)) && Contains(std::to_string(bytes.size())));
+    CHECK_THAT(message, ContainsSubstring("cut.h5") && ContainsSubstring(std::to_string(size)) && ContainsSubstring(std::to_string(bytes.size())));
   }
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a filter that is not built in is refused by name before reading; shuf
   }
   CHECK(refusal(path, "/x") == "read");
   REQUIRE(H5Zunregister(unknown) >= 0);
-  CHECK_THAT(refusal(path, "/x"), Contains("filter.h5: /x") && Contains("filter 32001 'blosc'"));
+  CHECK_THAT(refusal(path, "/x"), ContainsSubstring("filter.h5: /x") && ContainsSubstring("filter 32001 'blosc'"));
 }
 
 TEST_CASE("links out of the file, external storage and virtual data sets are not followed") {
@@ -105,10 +105,10 @@ TEST_CASE("links out of the file, external storage and virtual data sets are not
     const Handle mapped(H5Dcreate2(file.id, "/mapped", H5T_IEEE_F64LE, space.id, H5P_DEFAULT, virtual_one.id, H5P_DEFAULT), H5Dclose);
   }
   for (const char* name : {"/outside", "/group/x", "/soft"})
-    CHECK_THAT(refusal(path, name), Contains("links.h5: " + std::string(name)) && Contains(other));
-  CHECK_THAT(refusal(path, "/loop"), Contains("cannot open /loop"));
-  CHECK_THAT(refusal(path, "/kept"), Contains("data in another file"));
-  CHECK_THAT(refusal(path, "/mapped"), Contains("virtual"));
+    CHECK_THAT(refusal(path, name), ContainsSubstring("links.h5: " + std::string(name)) && ContainsSubstring(other));
+  CHECK_THAT(refusal(path, "/loop"), ContainsSubstring("cannot open /loop"));
+  CHECK_THAT(refusal(path, "/kept"), ContainsSubstring("data in another file"));
+  CHECK_THAT(refusal(path, "/mapped"), ContainsSubstring("virtual"));
   const Hdf5File file = Hdf5File::open(path);
   CHECK(!file.has("/group/x"));
   CHECK(file.children("/")[0].kind == Hdf5File::ChildKind::link);
@@ -121,16 +121,16 @@ TEST_CASE("declared sizes are held against what is stored before anything is all
     for (const std::vector<hsize_t>& sizes :
          {std::vector<hsize_t>{hsize_t{1} << 60}, {hsize_t{1} << 40, hsize_t{1} << 40}, {hsize_t{1} << 32}, {100}}) {
       write_raw(path, "/x", H5T_IEEE_F64LE, sizes, H5T_NATIVE_DOUBLE, nullptr, layout);
-      CHECK_THAT(refusal(path, "/x"), Contains("huge.h5: /x declares"));
+      CHECK_THAT(refusal(path, "/x"), ContainsSubstring("huge.h5: /x declares"));
     }
   write_raw(path, "/x", H5T_IEEE_F64LE, {1'000'000'000}, H5T_NATIVE_DOUBLE, nullptr, Layout::contiguous);
-  CHECK_THAT(refusal(path, "/x"), Contains("huge.h5: /x declares 8000000000 bytes but 0 are stored"));
+  CHECK_THAT(refusal(path, "/x"), ContainsSubstring("huge.h5: /x declares 8000000000 bytes but 0 are stored"));
   {
     const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
     const Handle null(H5Screate(H5S_NULL), H5Sclose);
     const Handle x(H5Dcreate2(file.id, "/x", H5T_IEEE_F64LE, null.id, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
   }
-  CHECK_THAT(refusal(path, "/x"), Contains("null data space"));
+  CHECK_THAT(refusal(path, "/x"), ContainsSubstring("null data space"));
 }
 
 TEST_CASE("types that are no numbers and no strings are refused by name") {
@@ -142,8 +142,8 @@ TEST_CASE("types that are no numbers and no strings are refused by name") {
   for (const auto& [type, word] :
        {std::pair{compound.id, "compound"}, std::pair{list.id, "varying length"}, std::pair{opaque.id, "opaque"}}) {
     write_raw(path, "/x", type, {3}, type, nullptr, Layout::contiguous);
-    CHECK_THAT(refusal(path, "/x"), Contains("types.h5: /x holds") && Contains(word));
+    CHECK_THAT(refusal(path, "/x"), ContainsSubstring("types.h5: /x holds") && ContainsSubstring(word));
   }
   write_raw(path, "/x", H5T_STD_I32LE, {2, 1, 1, 1, 2}, H5T_NATIVE_INT, std::array{1, 2, 3, 4}.data(), Layout::contiguous);
-  CHECK_THAT(refusal(path, "/x"), Contains("has 5 axes"));
+  CHECK_THAT(refusal(path, "/x"), ContainsSubstring("has 5 axes"));
 }

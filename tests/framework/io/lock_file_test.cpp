@@ -16,7 +16,7 @@
 #include "tests/support/catch.h"
 
 using namespace tapeformer;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using tapeformer::io::LockFile;
 
 TEST_CASE("a lock is on the file of that name, also when another is moved away meanwhile") {
@@ -59,13 +59,13 @@ TEST_CASE("a second holder is refused with the first one's text until that is go
   std::optional<LockFile> first;
   first.emplace(file, "tapeformer train a.yaml\n");
   CHECK(first->locked());
-  CHECK_THAT(scratch.read("LOCK"), Contains("process " + std::to_string(::getpid()) + ", tapeformer train a.yaml"));
+  CHECK_THAT(scratch.read("LOCK"), ContainsSubstring("process " + std::to_string(::getpid()) + ", tapeformer train a.yaml"));
   try {
     LockFile(file, "tapeformer train b.yaml");
     FAIL("two holders");
   } catch (const Error& e) {
     CHECK(e.code() == ExitCode::resource);
-    CHECK_THAT(e.what(), Contains("LOCK") && Contains("tapeformer train a.yaml"));
+    CHECK_THAT(e.what(), ContainsSubstring("LOCK") && ContainsSubstring("tapeformer train a.yaml"));
   }
   LockFile moved = std::move(*first);
   first.reset();
@@ -75,7 +75,7 @@ TEST_CASE("a second holder is refused with the first one's text until that is go
     CHECK(last.locked());
   }
   CHECK(LockFile(file, "short").locked());
-  CHECK_THAT(scratch.read("LOCK"), !Contains("a.yaml"));
+  CHECK_THAT(scratch.read("LOCK"), !ContainsSubstring("a.yaml"));
 }
 
 TEST_CASE("the lock of a killed process is free") {
@@ -92,7 +92,7 @@ TEST_CASE("the lock of a killed process is free") {
   }
   char byte = 0;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
-  CHECK_THROWS_WITH(LockFile(file, "parent"), Contains("child"));
+  CHECK_THROWS_WITH(LockFile(file, "parent"), ContainsSubstring("child"));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   CHECK(LockFile(file, "parent").locked());

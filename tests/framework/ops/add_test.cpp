@@ -47,6 +47,6 @@ TEST_CASE("a variable read several times gets every gradient", "[add]") {
 TEST_CASE("add refuses unequal shapes and dtypes", "[add]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   const Variable x{Tensor::zeros(Dtype::f64, {2, 3})};
-  CHECK_THROWS_WITH(ops::add(ctx, x, {Tensor::zeros(Dtype::f64, {3, 2})}), Catch::Matchers::Contains("[3, 2]"));
-  CHECK_THROWS_WITH(ops::add(ctx, x, {Tensor::zeros(Dtype::f32, {2, 3})}), Catch::Matchers::Contains("float32"));
+  CHECK_THROWS_WITH(ops::add(ctx, x, {Tensor::zeros(Dtype::f64, {3, 2})}), Catch::Matchers::ContainsSubstring("[3, 2]"));
+  CHECK_THROWS_WITH(ops::add(ctx, x, {Tensor::zeros(Dtype::f32, {2, 3})}), Catch::Matchers::ContainsSubstring("float32"));
 }

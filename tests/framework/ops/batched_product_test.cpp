@@ -8,7 +8,7 @@
 
 using namespace tapeformer;
 using namespace tapeformer::test;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -116,9 +116,9 @@ TEST_CASE("batched_product refuses blocks that do not fit", "[batched_product]")
   const Variable x{Tensor::zeros(Dtype::f64, {4, 4})};
   const Block whole{0, 4, 0, 4};
   const auto run = [&](std::vector<ProductGroup> groups) { ops::batched_product(ctx, x, x, {4, 4}, std::move(groups)); };
-  CHECK_THROWS_WITH(run({{{1, 4, 0, 4}, whole, whole}}), Contains("group 0 has rows 1 + 4"));
-  CHECK_THROWS_WITH(run({{whole, whole, {0, 4, -1, 4}}}), Contains("columns -1 + 4 of the result"));
-  CHECK_THROWS_WITH(run({{{0, 4, 0, 3}, whole, whole}}), Contains("[4 x 3] by [4 x 4]"));
-  CHECK_THROWS_WITH(run({{whole, whole, whole}, {whole, {0, 4, 0, 1}, {0, 4, 2, 1}}}), Contains("overlap"));
-  CHECK_THROWS_WITH(ops::batched_product(ctx, x, x, {2, 2, 4}, {}), Contains("expected a matrix"));
+  CHECK_THROWS_WITH(run({{{1, 4, 0, 4}, whole, whole}}), ContainsSubstring("group 0 has rows 1 + 4"));
+  CHECK_THROWS_WITH(run({{whole, whole, {0, 4, -1, 4}}}), ContainsSubstring("columns -1 + 4 of the result"));
+  CHECK_THROWS_WITH(run({{{0, 4, 0, 3}, whole, whole}}), ContainsSubstring("[4 x 3] by [4 x 4]"));
+  CHECK_THROWS_WITH(run({{whole, whole, whole}, {whole, {0, 4, 0, 1}, {0, 4, 2, 1}}}), ContainsSubstring("overlap"));
+  CHECK_THROWS_WITH(ops::batched_product(ctx, x, x, {2, 2, 4}, {}), ContainsSubstring("expected a matrix"));
 }

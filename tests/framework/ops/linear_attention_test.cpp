@@ -104,6 +104,6 @@ TEST_CASE("what other sequences hold changes no byte of linear attention", "[lin
 TEST_CASE("linear attention refuses heads and rows that do not fit", "[linear_attention]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   const Variable qkv{Tensor::zeros(Dtype::f64, {5, 12})};
-  CHECK_THROWS_WITH(ops::linear_attention(ctx, qkv, Packing({5}, {0}), 3, 0), Catch::Matchers::Contains("3 heads"));
-  CHECK_THROWS_WITH(ops::linear_attention(ctx, qkv, Packing({4}, {0}), 2, 0), Catch::Matchers::Contains("5 rows"));
+  CHECK_THROWS_WITH(ops::linear_attention(ctx, qkv, Packing({5}, {0}), 3, 0), Catch::Matchers::ContainsSubstring("3 heads"));
+  CHECK_THROWS_WITH(ops::linear_attention(ctx, qkv, Packing({4}, {0}), 2, 0), Catch::Matchers::ContainsSubstring("5 rows"));
 }

@@ -8,7 +8,7 @@
 
 using namespace tapeformer;
 using namespace tapeformer::test;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -119,13 +119,13 @@ TEST_CASE("sparse_rows refuses maps that do not fit", "[sparse_rows]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   const Variable x{Tensor::zeros(Dtype::f64, {3, 4})};
   const auto run = [&](RowMap map) { ops::sparse_rows(ctx, x, std::make_shared<RowMap>(std::move(map))); };
-  CHECK_THROWS_WITH(run({2, {0, 1}, {0}, {}}), Contains("reads 2 rows, x has 3"));
-  CHECK_THROWS_WITH(run({3, {0, 1}, {3}, {}}), Contains("outside of 0 .. 2"));
-  CHECK_THROWS_WITH(run({3, {0, 1}, {-1}, {}}), Contains("outside of 0 .. 2"));
-  CHECK_THROWS_WITH(run({3, {0, 2}, {0}, {}}), Contains("do not ascend to its 1 entries"));
-  CHECK_THROWS_WITH(run({3, {0, 1}, {0}, {1, 2}}), Contains("2 weights for 1 entries"));
-  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, nullptr), Contains("missing"));
+  CHECK_THROWS_WITH(run({2, {0, 1}, {0}, {}}), ContainsSubstring("reads 2 rows, x has 3"));
+  CHECK_THROWS_WITH(run({3, {0, 1}, {3}, {}}), ContainsSubstring("outside of 0 .. 2"));
+  CHECK_THROWS_WITH(run({3, {0, 1}, {-1}, {}}), ContainsSubstring("outside of 0 .. 2"));
+  CHECK_THROWS_WITH(run({3, {0, 2}, {0}, {}}), ContainsSubstring("do not ascend to its 1 entries"));
+  CHECK_THROWS_WITH(run({3, {0, 1}, {0}, {1, 2}}), ContainsSubstring("2 weights for 1 entries"));
+  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, nullptr), ContainsSubstring("missing"));
   const std::vector<ops::RowMapPointer> three(3, std::make_shared<RowMap>(RowMap{3, {0, 1}, {0}, {}}));
-  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, three, 2), Contains("3 maps for 2 heads"));
-  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, three, 3), Contains("4 columns do not divide into 3 heads"));
+  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, three, 2), ContainsSubstring("3 maps for 2 heads"));
+  CHECK_THROWS_WITH(ops::sparse_rows(ctx, x, three, 3), ContainsSubstring("4 columns do not divide into 3 heads"));
 }

@@ -46,7 +46,7 @@ TEST_CASE("a log that cannot be read is a fault and not an empty log") {
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.code() == ExitCode::resource);
-    CHECK_THAT(e.what(), Catch::Matchers::Contains("metrics.jsonl is not a regular file"));
+    CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("metrics.jsonl is not a regular file"));
   }
 }
 

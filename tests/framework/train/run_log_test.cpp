@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 
 using namespace tapeformer;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::WithinRel;
 using tapeformer::train::RunDirectory;
 using tapeformer::train::RunLog;
@@ -87,13 +87,13 @@ TEST_CASE("event files of a resumed run void later steps, from the first step on
   {
     RunLog log(run, true, std::nullopt);
     log.train_line(after({}, 1, 1), {});
-    CHECK_THAT(events_of(run, "train"), !Contains(start_of_session));
+    CHECK_THAT(events_of(run, "train"), !ContainsSubstring(start_of_session));
   }
   RunState state;  // saved before the first update
   {
     RunLog log(run, true, state);
     log.train_line(after(state, 1, 1), {});
-    CHECK_THAT(events_of(run, "train"), Contains(voids_from(1)));
+    CHECK_THAT(events_of(run, "train"), ContainsSubstring(voids_from(1)));
   }
   state.step = 6;  // an evaluation of this step was cut short
   state.evaluated_step = 4;
@@ -102,6 +102,6 @@ TEST_CASE("event files of a resumed run void later steps, from the first step on
   evaluation.values = {{"loss", 0.5}};
   log.evaluation_line(state, data::Part::valid, evaluation);
   log.train_line(after(state, 1, 1), {});
-  CHECK_THAT(events_of(run, "train"), Contains(voids_from(7)));
-  CHECK_THAT(events_of(run, "valid"), Contains(voids_from(5)));
+  CHECK_THAT(events_of(run, "train"), ContainsSubstring(voids_from(7)));
+  CHECK_THAT(events_of(run, "valid"), ContainsSubstring(voids_from(5)));
 }

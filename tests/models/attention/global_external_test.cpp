@@ -85,8 +85,8 @@ TEST_CASE("layers and groups must agree on the rows that run through them", "[gl
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.code() == ExitCode::usage);
-    CHECK_THAT(e.what(), Catch::Matchers::Contains("model.attention.groups.0.type"));
-    CHECK_THAT(e.what(), Catch::Matchers::Contains("model.attention.groups.1.type"));
+    CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("model.attention.groups.0.type"));
+    CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("model.attention.groups.1.type"));
   }
   const models::ModelSettings mixed = model_settings({"model.attention.type=[full, global_external]"});
   CHECK(mixed.attention.extra_rows.count == 16);

@@ -121,7 +121,7 @@ TEST_CASE("shown weights are those of both attentions and sum to one", "[induced
 
 TEST_CASE("induced points need a whole layer", "[induced]") {
   CHECK_THROWS_WITH(model_settings({"~model.attention.heads", "model.attention.groups=[{type: induced, heads: 2}]"}),
-                    Catch::Matchers::Contains("model.attention.groups") && Catch::Matchers::Contains("whole layer"));
+                    Catch::Matchers::ContainsSubstring("model.attention.groups") && Catch::Matchers::ContainsSubstring("whole layer"));
 }
 
 TEST_CASE("cost and pairs of induced points", "[induced]") {

@@ -79,9 +79,9 @@ TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.form=bands"}), Error);
   CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.form=blocked"}),
-                    Catch::Matchers::Contains("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
-                        Catch::Matchers::Contains("'model.attention.local.right' has no meaning"));
+                    Catch::Matchers::ContainsSubstring("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
+                        Catch::Matchers::ContainsSubstring("'model.attention.local.right' has no meaning"));
   CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.block=4"}),
-                    Catch::Matchers::Contains("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
+                    Catch::Matchers::ContainsSubstring("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
   CHECK_NOTHROW(model_settings({"model.attention.local.form=blocked"}));  // not chosen
 }

@@ -91,28 +91,28 @@ TEST_CASE("a stride that covers the sequence is full attention", "[sparse_transf
 }
 
 TEST_CASE("turns over the heads of one head are a fault that names both keys", "[sparse_transformer]") {
-  using Catch::Matchers::Contains;
+  using Catch::Matchers::ContainsSubstring;
   const std::string use = "model.attention.sparse_transformer.use";
   const auto read = [&](const char* heads, const char* turns) {
     model_settings({"model.attention.type=sparse_transformer", std::string("model.attention.heads=") + heads, use + "=" + turns});
   };
-  CHECK_THROWS_WITH(read("1", "heads"), Contains(use) && Contains("'model.attention.heads' is 1"));
+  CHECK_THROWS_WITH(read("1", "heads"), ContainsSubstring(use) && ContainsSubstring("'model.attention.heads' is 1"));
   CHECK_NOTHROW(read("2", "heads"));
   CHECK_NOTHROW(read("1", "merged"));
   CHECK_THROWS_WITH(model_settings({"~model.attention.heads", use + "=heads",
                                     "model.attention.groups=[{type: full, heads: 3}, {type: sparse_transformer, heads: 1}]"}),
-                    Contains(use) && Contains("'model.attention.groups.1.heads' is 1"));
+                    ContainsSubstring(use) && ContainsSubstring("'model.attention.groups.1.heads' is 1"));
 }
 
 TEST_CASE("turns over the layers of one layer, and a summary without blocks, are faults that name both keys", "[sparse_transformer]") {
-  using Catch::Matchers::Contains;
+  using Catch::Matchers::ContainsSubstring;
   const std::string section = "model.attention.sparse_transformer";
   const auto read = [&](const char* layers, const char* settings) {
     model_settings({"model.attention.type=sparse_transformer", std::string("model.layers=") + layers, section + "={" + settings + "}"});
   };
-  CHECK_THROWS_WITH(read("1", "use: alternating"), Contains("'" + section + ".use' is alternating, but 'model.layers' is 1"));
+  CHECK_THROWS_WITH(read("1", "use: alternating"), ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' is 1"));
   CHECK_NOTHROW(read("2", "use: alternating"));
-  CHECK_THROWS_WITH(read("2", "summary: 4"), Contains("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));
+  CHECK_THROWS_WITH(read("2", "summary: 4"), ContainsSubstring("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));
   CHECK_NOTHROW(read("2", "summary: 8"));  // the default: a resolved config has it
   CHECK_NOTHROW(read("2", "pattern: fixed, summary: 4"));
 }
@@ -123,7 +123,7 @@ TEST_CASE("more summary rows than a block has are a fault that names both keys",
     FAIL("accepted");
   } catch (const Error& e) {
     CHECK(e.code() == ExitCode::usage);
-    CHECK_THAT(e.what(), Catch::Matchers::Contains("model.attention.sparse_transformer.summary") &&
-                             Catch::Matchers::Contains("model.attention.sparse_transformer.stride"));
+    CHECK_THAT(e.what(), Catch::Matchers::ContainsSubstring("model.attention.sparse_transformer.summary") &&
+                             Catch::Matchers::ContainsSubstring("model.attention.sparse_transformer.stride"));
   }
 }
