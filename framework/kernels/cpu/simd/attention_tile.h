@@ -189,10 +189,10 @@ struct Head {
       : dim(DH ? DH : head_dim), columns(round_up(DH ? DH : head_dim, kLanes)), width(attention_width(DH ? DH : head_dim)) {}
 };
 
-// The keys that each row of a tile may use, a bit for each column; `partial` where some column up to the rounded count is not allowed. Rows
-// from `rows` on have no key here.
+// The keys that each row of a tile may use, a bit for each column; `partial` where some column up to the rounded count is not allowed,
+// `by_row` where rows differ in that. Rows from `rows` on have no key here.
 struct Bounds {
-  bool partial;
+  bool partial, by_row;
   int rows;
   uint64_t keys[kTile];
 };
@@ -202,7 +202,8 @@ HWY_INLINE uint64_t ones(int count) { return count >= 64 ? ~uint64_t{0} : (uint6
 // Out of line: inlined, it would push the register blocks out of line.
 HWY_MAYBE_UNUSED static HWY_NOINLINE void set_bounds(const AttentionUnit& u, const TileEntry& entry, int q0, int rows, int rows_up, int k0,
                                                      int keys, Bounds& b) {
-  b.partial = entry.predicate != Predicate::all || keys % kLanes != 0;
+  b.by_row = entry.predicate != Predicate::all;
+  b.partial = b.by_row || keys % kLanes != 0;
   b.rows = rows;
   if (!b.partial) return;
   const uint64_t real = ones(keys);
@@ -224,7 +225,7 @@ struct Span {
 
 // The columns, out of the first `columns`, that some of the rows [r, end) may use; an empty span where none may.
 HWY_INLINE Span span_of(const Bounds& b, int r, int end, int columns) {
-  if (!b.partial) return {0, columns};
+  if (!b.by_row) return {0, columns};
   uint64_t any = 0;
   for (; r < end; ++r) any |= b.keys[r];
   if (any == 0) return {0, 0};
