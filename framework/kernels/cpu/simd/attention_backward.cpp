@@ -22,23 +22,28 @@ struct BackwardTiles {
   float *p, *ds, *dq;
 };
 
+template <int R>
+HWY_INLINE void clear_columns(float* x, int from, int to) {
+  for (int i = 0; i < R; ++i)
+    for (int n = from; n < to; n += kLanes) hn::Store(hn::Zero(D()), D(), x + i * kTile + n);
+}
+
 // P and dS of a strip in the columns of `kept`, and its part of dQ.
 template <int DH, int R>
 HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, Span kept, const BackwardTiles& b) {
   const D d;
-  const Span span = span_of(*t.bounds, r, r + R, t.columns);
   float* p = b.p + r % kKept * kTile;
   float* ds = b.ds + r % kKept * kTile;
-  const auto no_keys = [&](int from, int to) HWY_ATTR {
-    for (int i = 0; i < R; ++i)
-      for (int n = from; n < to; n += kLanes) {
-        hn::Store(hn::Zero(d), d, p + i * kTile + n);
-        hn::Store(hn::Zero(d), d, ds + i * kTile + n);
-      }
-  };
-  if (span.from == span.to) return no_keys(kept.from, kept.to);
-  no_keys(kept.from, span.from);
-  no_keys(span.to, kept.to);
+  Span span = kept;
+  if (t.bounds->by_row) {
+    span = span_of(*t.bounds, r, r + R, t.columns);
+    if (span.from == span.to) span = {kept.to, kept.to};
+    for (float* x : {p, ds}) {
+      clear_columns<R>(x, kept.from, span.from);
+      clear_columns<R>(x, span.to, kept.to);
+    }
+    if (span.from == span.to) return;
+  }
   for_columns(span.from, span.to, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
