@@ -191,9 +191,8 @@ def shapes(work):
             a, b = bench(work, *words), bench(work, *words, "device.type=reference")
             check(abs(a - b) < 1e-4, f"{variant} of {heads} heads in {dim}: {a} on the cpu, {b} on reference")
         # A09, A10, A23: no length is special.
-        for form in ("band", "blocked") if variant == "local" else ("",):
-            own = [*chosen, "model.dim=4", "model.attention.heads=1", "model.attention.local.block=8", "model.attention.local.left=5"]
-            own += [f"model.attention.local.form={form}"] if form else []
+        for form in ("left: 5", "form: blocked, block: 8") if variant == "local" else ("",):
+            own = [*chosen, "model.dim=4", "model.attention.heads=1", "~model.attention.local", f"model.attention.local={{{form}}}"]
             for length in (1, 2, 7, 8, 9, 15, 17, 65):
                 a, b = (bench(work, *own, "--batch", "2", "--length", str(length), f"device.type={d}") for d in ("cpu", "reference"))
                 check(abs(a - b) < 1e-4, f"{variant} {form}, {length} rows: {a} on the cpu, {b} on reference")
