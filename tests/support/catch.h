@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch2 2.13 or 3.x under one include, with the names of 3.x. Approx is not used (its name differs between the two): compare with WithinAbs
-// and WithinRel.
+// Catch2 2.13 or 3.x under one include: matchers by the names of 3.x, Approx in reach as in 2.13.
 #pragma once
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 

@@ -18,7 +18,7 @@ AttentionCase linformer(std::vector<std::string> overrides, const std::string& n
   return attention_case(name, overrides);
 }
 
-Parameter& parameter(models::Attention& attention, const std::string& name) {
+Parameter& parameter(models::Attention& attention, std::string_view name) {
   nn::ModelState state;
   attention.visit(state);
   for (Parameter* p : state.parameters)

@@ -15,7 +15,7 @@ AttentionCase mixer(std::vector<std::string> overrides = {}) {
   return attention_case("mixer", overrides);
 }
 
-Parameter& parameter(models::Attention& a, const std::string& name) {
+Parameter& parameter(models::Attention& a, std::string_view name) {
   nn::ModelState state;
   a.visit(state);
   for (Parameter* p : state.parameters)

@@ -22,11 +22,11 @@ AttentionCase sinkhorn(const std::string& name, std::vector<std::string> own = {
   return attention_case(name, overrides);
 }
 
-Parameter& parameter(models::Attention& a, const std::string& name) {
+Parameter& parameter(models::Attention& a, std::string_view name) {
   nn::ModelState state;
   a.visit(state);
   for (Parameter* p : state.parameters)
-    if (p->name == "attention." + name) return *p;
+    if (p->name == fmt::format("attention.{}", name)) return *p;
   FAIL("no parameter " << name);
   return *state.parameters.front();
 }

@@ -27,11 +27,11 @@ std::map<std::string, Shape> parameters_of(models::Attention& a) {
   return out;
 }
 
-Parameter& parameter(models::Attention& a, const std::string& name) {
+Parameter& parameter(models::Attention& a, std::string_view name) {
   nn::ModelState state;
   a.visit(state);
   for (Parameter* p : state.parameters)
-    if (p->name == "attention." + name) return *p;
+    if (p->name == fmt::format("attention.{}", name)) return *p;
   FAIL("no parameter " << name);
   return *state.parameters.front();
 }
