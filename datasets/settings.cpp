@@ -123,7 +123,7 @@ void check_format(Section& data, const DataSettings& d) {
     const Format format = d.format_of(s);
     if (format == Format::by_extension)
       data.fault("format", "the name of '" + s.path + "' does not say its format", "set data.format to csv, tsv, jsonl or hdf5");
-    else if (!s.values.empty() && format != Format::jsonl)
+    else if (!s.values.empty() && format != Format::jsonl && format != Format::hdf5)  // data convert makes HDF5 of them
       data.fault("values", "'data.values' needs arrays, which '" + s.path + "' cannot hold",
                  "use JSONL, or data.sequence with a long table");
     else if (!s.input.empty() && format != Format::hdf5)

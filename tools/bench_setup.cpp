@@ -22,7 +22,7 @@ void check_measurable(const datasets::DataSettings& data) {
 }  // namespace
 
 void add_bench_sizes(const Verb& verb, BenchSizes& s) {
-  verb.option("CONFIG", s.words, "A config file, then overrides key.path=value").required();
+  verb.option("CONFIG", s.words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
   verb.option("--batch", s.batch, "Samples of a step; by default train.batch_size").range(1, 1 << 24);
   verb.option("--length", s.length, "Rows of a sequence; by default data.max_length, else 128").range(1, 1 << 24);
   verb.option("--steps", s.steps, "Timed steps").range(1, 1 << 20);

@@ -85,15 +85,15 @@ void add_config(const Verb& program, Command& command) {
     return verb;
   };
   add("check", "Read a config as `train` would, without touching data; exit 2 with every fault, or 0", check)
-      .option("CONFIG", options->words, "A config file, then overrides key.path=value")
+      .option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)")
       .required();
   add("show", "Print every key with its value and where that comes from", show)
-      .option("CONFIG", options->words, "A config file, then overrides key.path=value")
+      .option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)")
       .required();
   const Verb verb =
       add("explain", "The reference of all keys, or of one key or section; with --config, where its value comes from", explain);
   verb.option("KEY", options->key, "A key or section, such as optim.lr");
-  verb.option("OVERRIDES", options->words, "With --config: overrides key.path=value");
+  verb.option("OVERRIDES", options->words, "With --config: overrides key.path=value (~key.path removes a key)");
   verb.option("--config", options->config, "Explain the value of the key in this config");
 }
 

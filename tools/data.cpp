@@ -57,6 +57,12 @@ ExitCode convert(Command& command, const Options& options) {
   if (options.output.empty()) fail(ExitCode::usage, "data convert needs -o FILE.h5, the file to write");
   // Numbers stay as they are: features are standardised when a model is trained on the file.
   const auto settings = settings_of(command, options, {"data.standardize=false"});
+  for (const data::Part part : {data::Part::train, data::Part::valid, data::Part::test}) {
+    const std::string& source = settings.source(part).path;
+    std::error_code missing;
+    if (!source.empty() && std::filesystem::equivalent(source, options.output, missing))
+      fail(ExitCode::resource, "{} is what 'data.{}' is read from; write to another file", printable(options.output), data::name_of(part));
+  }
   if (options.compress)
     command.log.warn("a compressed file is smaller but slower to train from: each sample unpacks a chunk of 1 MiB, unless it is cached");
   for (const std::string& line : datasets::convert_to_hdf5(settings, options.output, options.compress)) command.log.info("{}", line);
@@ -100,7 +106,7 @@ void add_data(const Verb& program, Command& command) {
   verb.option("-o,--output", options->output, "The directory to write");
   verb.flag("--keys", options->keys, "Print the generator's keys instead");
   verb = add("convert", "Write the data of a config as one packed HDF5 file", convert);
-  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
   verb.option("-o,--output", options->output, "The file to write; one that stands there is replaced");
   verb.flag("--compress", options->compress, "Deflate the numbers, in chunks of at least 1 MiB");
   verb = add("inspect", "Columns, rows, types and first rows of a table; groups and data sets of an HDF5 file", inspect);
@@ -108,7 +114,7 @@ void add_data(const Verb& program, Command& command) {
   verb.option("--encoding", options->encoding, "Of a table: utf-8 or latin-1").one_of({"utf-8", "latin-1"});
   verb.flag("--json", options->json, "As one JSON object");
   verb = add("stats", "Read the data as training would: sizes, lengths, classes, vocabulary", stats);
-  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
   verb.option("--samples", options->samples, "Print the first samples of the training part too, as the model gets them").range(0, 1 << 20);
 }
 

@@ -184,7 +184,7 @@ void add_eval(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
   const Verb sub = program.verb("eval", "Metrics of a trained model on a part of its data");
   sub.option("RUN", o->run, "A run (its best checkpoint, or the last) or a checkpoint file").required();
-  sub.option("OVERRIDES", o->overrides, "key.path=value, for example data.test.path=new.tsv");
+  sub.option("OVERRIDES", o->overrides, "key.path=value (~key.path removes a key), for example data.test.path=new.tsv");
   sub.option("--split", o->split, "train, valid or test").one_of({"train", "valid", "test"});
   sub.option("--batchnorm", o->batchnorm,
              "running: frozen statistics; batch: of each batch; recalibrate: a pass over the training part first")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/experiment.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "framework/config/fault.h"
@@ -21,6 +22,8 @@ Experiment read_experiment(config::Document& document, Log& log) {
   // Only the file says whether HDF5 has one.
   const bool has_valid_part = e.data.valid.given() || e.data.split.valid > 0 || e.data.format_of(e.data.train) == datasets::Format::hdf5;
   e.train = train::read_train_settings(root, e.data.task, has_valid_part);
+  if (std::count(e.model.norm.begin(), e.model.norm.end(), nn::NormType::batch_norm) == 0)
+    config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type: layer_norm");
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
   if (!e.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", e.train.unavailable);

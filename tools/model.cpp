@@ -127,7 +127,7 @@ void add_model(const Verb& program, Command& command) {
   const Verb sub = program.verb("model", "What a config's model costs");
   sub.needs_verb();
   const Verb verb = sub.verb("summary", "Parameters, arithmetic and memory of a training step, without reading data");
-  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value").required();
+  verb.option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
   verb.option("--batch", options->batch, "Sequences of a step; train.batch_size unless given").range(1, 1 << 24);
   verb.option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128").range(1, 1 << 24);
   verb.option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")

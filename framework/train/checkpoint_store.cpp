@@ -85,7 +85,7 @@ fs::path CheckpointStore::newest(Log& log, const WhyNot& why_not) const {
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     const std::string reason = why_not(file_of(*step));
     if (reason.empty()) return file_of(*step);
-    log.warn("{}: {}; going back to the checkpoint before it", printable(file_of(*step).string()), reason);
+    log.warn("{}{}", reason, std::next(step) == all.rend() ? "" : "; going back to the checkpoint before it");  // it names the file
   }
   fail(ExitCode::checkpoint, "{}: no whole checkpoint; start again with `tapeformer train CONFIG -o RUN --overwrite`",
        printable(directory_.string()));

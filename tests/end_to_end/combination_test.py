@@ -94,7 +94,7 @@ def rows():
 
 
 def attempt(work, number, row):
-    words = ["~model.attention.local.right", *(f"{k}={v}" for k, v in row.items())]
+    words = [f"{k}={v}" for k, v in row.items()]
     run = f"run-{number}"
     done = subprocess.run([BINARY, "--threads", "1", "train", "config.yaml", "-o", run, *words, "log.tensorboard=false", "--max-time", "1s"], cwd=work.path,
                           capture_output=True, text=True, check=False, timeout=120)

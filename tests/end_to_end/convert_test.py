@@ -100,6 +100,25 @@ def windows_as_before(work):
     work.refused(2, ["train", "series.yaml", "-o", "run", "data.test.path=series.h5"], "series.csv", "series.h5")
 
 
+def arrays(work):
+    # The keys that say how a table is read stay in the config of what was made of it.
+    work.write("arrays.jsonl", "".join(f'{{"rows": [[{i % 5}.5, {i}], [1, {i % 3}]], "label": "{"ab"[i % 2]}"}}\n' for i in range(40)))
+    work.write("arrays.yaml", "data: {path: arrays.jsonl, values: rows, split: {valid: 0.2}}\nmodel: {dim: 8, layers: 1, feed_forward: {dim: 8}}\n"
+                              "train: {duration: 3, batch_size: 8}\nlog: {tensorboard: false}\n")
+    done = work.call("data", "convert", "arrays.yaml", "-o", "arrays.h5")
+    check(done.returncode == 0, f"convert of arrays: {done.stderr}")
+    for run, file in (("arrays", "arrays.jsonl"), ("arrays-file", "arrays.h5")):
+        done = work.call("train", "arrays.yaml", "-o", run, "data.path=" + file)
+        check(done.returncode == 0, f"train from {file}: {done.stderr}")
+    # The file that is read is not written over.
+    with open(work.file("arrays.jsonl"), "rb") as source:
+        before = source.read()
+    for name in ("arrays.jsonl", "./arrays.jsonl"):
+        work.refused(6, ["data", "convert", "arrays.yaml", "-o", name], "arrays.jsonl", "data.train", run="none")
+    with open(work.file("arrays.jsonl"), "rb") as source:
+        check(source.read() == before, "the source is spoiled")
+
+
 def full_disk(work):
     # The file is written aside: a full disk leaves what was there.
     with open(work.file("small.h5"), "rb") as source:
@@ -117,6 +136,6 @@ def full_disk(work):
 
 
 with Workplace() as work:
-    for part in (bounded_memory, same_as_before, windows_as_before, full_disk):
+    for part in (bounded_memory, same_as_before, windows_as_before, arrays, full_disk):
         part(work)
 finish(60)

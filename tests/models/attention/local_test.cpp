@@ -78,9 +78,10 @@ TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.block=0"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.form=bands"}), Error);
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.form=blocked"}),
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local={form: blocked, left: 4, right: 4}"}),
                     Catch::Matchers::ContainsSubstring("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
                         Catch::Matchers::ContainsSubstring("'model.attention.local.right' has no meaning"));
+  CHECK_NOTHROW(model_settings({"model.attention.type=local", "model.attention.local.form=blocked"}));  // left is the file's
   CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.block=4"}),
                     Catch::Matchers::ContainsSubstring("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
   CHECK_NOTHROW(model_settings({"model.attention.local.form=blocked"}));  // not chosen
