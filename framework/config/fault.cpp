@@ -42,15 +42,15 @@ std::string excerpt(const Place& place) {
   return fmt::format("{:5} | {}\n      | {}^{}\n", place.line, shown, padding, std::string(static_cast<size_t>(length - 1), '~'));
 }
 
-std::string text_of(const Fault& fault) {
-  const char* kind = fault.kind == Fault::Kind::error ? "error" : "warning";
+// `kind`: "error: ", or nothing.
+std::string text_of(const Fault& fault, std::string_view kind) {
   const Place& place = fault.place;
   std::string text = place.source ? printable(place.source->name) : "config";
   if (place.line > 0 && !place.source->command_line) {
     const std::string_view before = line_of(*place.source, place.line).substr(0, static_cast<size_t>(place.column - 1));
-    text += fmt::format(":{}:{}: {}: {}\n{}", place.line, characters(before) + 1, kind, fault.message, excerpt(place));
+    text += fmt::format(":{}:{}: {}{}\n{}", place.line, characters(before) + 1, kind, fault.message, excerpt(place));
   } else {
-    text += fmt::format(": {}: {}\n", kind, fault.message);
+    text += fmt::format(": {}{}\n", kind, fault.message);
   }
   return fault.hint.empty() ? text : text + "  " + fault.hint + "\n";
 }
@@ -80,7 +80,7 @@ std::vector<Fault> Report::sorted() const {
 std::string Report::text() const {
   const std::vector<Fault> all = sorted();
   std::string text;
-  for (size_t i = 0; i < all.size() && i < most_shown; ++i) text += text_of(all[i]);
+  for (size_t i = 0; i < all.size() && i < most_shown; ++i) text += text_of(all[i], all[i].kind == Fault::Kind::error ? "error: " : "warning: ");
   if (all.size() > most_shown) text += fmt::format("... and {} more\n", all.size() - most_shown);
   text += counted(errors_, "error");
   if (all.size() > errors_) text += ", " + counted(all.size() - errors_, "warning");
@@ -91,7 +91,7 @@ std::vector<std::string> Report::warnings() const {
   std::vector<std::string> texts;
   for (const Fault& f : sorted()) {
     if (f.kind != Fault::Kind::warning) continue;
-    texts.push_back(text_of(f));
+    texts.push_back(text_of(f, {}));
     texts.back().pop_back();  // the last newline
   }
   return texts;

@@ -32,7 +32,7 @@ class Report {
   bool faulty() const { return errors_ > 0; }
   // The whole report, sorted by file and line, with the closing count.
   std::string text() const;
-  // The warnings alone, one string each.
+  // The warnings alone, one string each, for a log that says what they are.
   std::vector<std::string> warnings() const;
 
  private:

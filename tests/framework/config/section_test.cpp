@@ -262,7 +262,7 @@ TEST_CASE("combinations are reported at their key, warnings are returned", "[qui
   Document at_section = check("note", false);
   CHECK(contains(error_of([&] { at_section.finish(); }), "c.yaml:1:1: error"));
   Document warned = check("dim", true);
-  CHECK(warned.finish() == std::vector<std::string>{"c.yaml:2:3: warning: odd\n    2 |   dim: 63\n      |   ^~~"});
+  CHECK(warned.finish() == std::vector<std::string>{"c.yaml:2:3: odd\n    2 |   dim: 63\n      |   ^~~"});
   Document both = check("dim", true);
   both.root().fault("optim", "bad");
   const std::string report = error_of([&] { both.finish(); });
