@@ -259,7 +259,7 @@ void report_syntax(const SourcePtr& source, const YAML::Exception& e, Report& re
     return report.error(place, "a tab in the indentation", "indent with spaces");
   }
   for (const Wording& w : wordings)
-    if (e.msg == w.theirs) return report.error(place, w.ours, w.hint);
+    if (e.msg.starts_with(w.theirs)) return report.error(place, w.ours, w.hint);  // from yaml-cpp 0.8 on a name may follow
   report.error(place, "not valid YAML: " + printable(e.msg));
 }
 
