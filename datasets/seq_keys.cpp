@@ -45,7 +45,8 @@ void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& s
   const Window& w = d.window;
   if (w.length > 0 && (group.empty() || whole_number(file, "window_length") != w.length || whole_number(file, "window_hop") != w.hop))
     fail(ExitCode::data,
-         "{}: data.window says windows of {} rows, {} from one to the next, and the file does not say that its samples are such; only tables "
+         "{}: data.window says windows of {} rows, {} from one to the next, and the file does not say that its samples are such; only "
+         "tables "
          "are cut into windows: remove data.window, or convert the table with it",
          printable(source.path), w.length, w.hop);
   if (group.empty()) return;

@@ -194,8 +194,11 @@ Format DataSettings::format_of(const Source& s) const {
   return Format::by_extension;
 }
 
-bool DataSettings::numeric() const {
-  return !train.features.empty() || !train.sequence.empty() || !train.values.empty() || window.length > 0;
+std::string DataSettings::numeric_key() const {
+  if (!train.features.empty()) return "data.features";
+  if (!train.sequence.empty()) return "data.sequence";
+  if (!train.values.empty()) return "data.values";
+  return window.length > 0 ? "data.window" : "";
 }
 
 }  // namespace tapeformer::datasets

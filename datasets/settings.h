@@ -68,7 +68,9 @@ struct DataSettings {
   static DataSettings read(config::Section root);
   const Source& source(data::Part part) const;
   Format format_of(const Source&) const;
-  bool numeric() const;  // sequences of numbers, in a long table or in the arrays of JSONL
+  // The key that makes the sequences numeric, rows of a long table or arrays of JSONL; empty where none does.
+  std::string numeric_key() const;
+  bool numeric() const { return !numeric_key().empty(); }
 };
 
 }  // namespace tapeformer::datasets

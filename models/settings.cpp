@@ -24,8 +24,7 @@ void read_norm(config::Section s, ModelSettings& out) {
   s.field("epsilon", bn.epsilon, config::above(0), "added to the variance");
   s.field("freeze", bn.freeze, "batch_norm: use the running statistics in training too and never update them");
   s.field("freeze_from", bn.freeze_from, config::at_least(0), "batch_norm: freeze from this update on; 0: never");
-  const bool any_batch = std::count(out.norm.begin(), out.norm.end(), nn::NormType::batch_norm) > 0;
-  if (any_batch && bn.momentum < 0.5)
+  if (out.has_batch_norm() && bn.momentum < 0.5)
     s.warn("momentum",
            fmt::format("'{}' is {}: the weight of the OLD value; PyTorch's momentum is 1 minus this", s.path("momentum"), bn.momentum));
   if (bn.freeze && bn.freeze_from > 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `model` section of a config.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct ModelSettings {
   int64_t head_hidden = 0;  // 0: the head is one linear layer
   double head_dropout = 0;
   double label_smoothing = 0;
+
+  bool has_batch_norm() const { return std::find(norm.begin(), norm.end(), nn::NormType::batch_norm) != norm.end(); }
 };
 
 // `max_length` is that of the data's sequences where the config says it; what cannot take so many rows is then a fault of the config, as is

@@ -144,7 +144,8 @@ ExitCode attn(Command& command, const Options& o) {
   std::vector<Map> maps;
   for (const int64_t layer : layers)
     for (const int64_t head : of_layer)
-      if (const auto* all = heads_of(encoder, static_cast<size_t>(layer)); !pattern && all && !all->group_of(static_cast<int>(head)).has_weights())
+      if (const auto* all = heads_of(encoder, static_cast<size_t>(layer));
+          !pattern && all && !all->group_of(static_cast<int>(head)).has_weights())
         refuse_weights(fmt::format("layer {}, head {}", layer, head));
   for (const int64_t layer : layers)
     maps.push_back(pattern ? pattern_of(encoder, static_cast<size_t>(layer), heads, s)

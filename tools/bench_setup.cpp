@@ -15,7 +15,7 @@ void check_measurable(const datasets::DataSettings& data) {
   if (data.task != data::Task::classification)
     fail(ExitCode::usage, "'data.task: {}': {} with data.task=classification", data.task == data::Task::tagging ? "tagging" : "regression",
          rest);
-  if (const std::string key = numeric_key(data); !key.empty())
+  if (const std::string key = data.numeric_key(); !key.empty())
     fail(ExitCode::usage, "'{}' makes sequences of numbers: {} with ~{}", key, rest, key);
 }
 

@@ -117,11 +117,10 @@ void refuse_other_training(const std::vector<VariantResult>& variants) {
   for (const VariantResult& v : variants) {
     if (!v.refusal.empty()) continue;
     if (!first) first = &v;
-    for (const auto& [key, value] : v.settings)
-      if (const auto at = first->settings.find(key);
-          !key.starts_with("model.attention.") && key != "run.name" && (at == first->settings.end() || at->second != value))
-        fail(ExitCode::usage, "{}: '{}' is {}, in {} it is {}: only the attention may differ in a comparison", v.config, key, value,
-             first->config, at == first->settings.end() ? "nothing" : at->second);
+    for (const Difference& d : differences(first->settings, v.settings))
+      if (!d.key.starts_with("model.attention.") && d.key != "run.name")
+        fail(ExitCode::usage, "{}: '{}' is {}, in {} it is {}: only the attention may differ in a comparison", v.config, d.key, d.now,
+             first->config, d.before);
   }
 }
 

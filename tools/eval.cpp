@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer eval`: the metrics of a trained model on a part of its data. It says which weights and which BatchNorm statistics it used.
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -46,11 +45,10 @@ std::string statistics_text(nn::Model& model, const std::string& source, int64_t
 void check_statistics(const Trained& t, const std::string& source) {
   if (source == "running") return;
   const models::ModelSettings& model = t.experiment.model;
-  if (std::count(model.norm.begin(), model.norm.end(), nn::NormType::batch_norm) == 0)
+  if (!model.has_batch_norm())
     fail(ExitCode::usage, "--batchnorm {}: the model has no BatchNorm ('model.norm.type' is layer_norm); leave the option out", source);
   const nn::BatchNormSettings& norm = model.batch_norm;
-  const bool from_update = norm.freeze_from > 0 && train::step_of(t.checkpoint) >= norm.freeze_from;
-  if (norm.freeze || from_update)
+  if (norm.frozen(train::step_of(t.checkpoint)))
     fail(ExitCode::usage, "--batchnorm {}: '{}' keeps the model's BatchNorm at its running statistics; leave the option out, or add {}",
          source, norm.freeze ? "model.norm.freeze: true" : fmt::format("model.norm.freeze_from: {}", norm.freeze_from),
          norm.freeze ? "model.norm.freeze=false" : "model.norm.freeze_from=0");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/experiment.h"
 
-#include <algorithm>
 #include <thread>
 
 #include "framework/config/fault.h"
@@ -22,8 +21,7 @@ Experiment read_experiment(config::Document& document, Log& log) {
   // Only the file says whether HDF5 has one.
   const bool has_valid_part = e.data.valid.given() || e.data.split.valid > 0 || e.data.format_of(e.data.train) == datasets::Format::hdf5;
   e.train = train::read_train_settings(root, e.data.task, has_valid_part);
-  if (std::count(e.model.norm.begin(), e.model.norm.end(), nn::NormType::batch_norm) == 0)
-    config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type: layer_norm");
+  if (!e.model.has_batch_norm()) config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type: layer_norm");
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
   if (!e.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", e.train.unavailable);
@@ -46,14 +44,6 @@ std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Descripti
   return models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
 }
 
-std::string numeric_key(const datasets::DataSettings& data) {
-  const datasets::Source& s = data.train;
-  if (!s.features.empty()) return "data.features";
-  if (!s.sequence.empty()) return "data.sequence";
-  if (!s.values.empty()) return "data.values";
-  return data.window.length > 0 ? "data.window" : "";
-}
-
 data::Description assumed_description(const Experiment& e, const Assumed& o) {
   // Only the file says whether HDF5 has tokens or numbers: tokens are assumed, unless the numbers of a row are given.
   const bool hdf5 = e.data.format_of(e.data.train) == datasets::Format::hdf5;
@@ -63,7 +53,7 @@ data::Description assumed_description(const Experiment& e, const Assumed& o) {
          e.data.task == data::Task::tagging ? "tokens" : "text");
   if (o.vocab > 0 && numeric)
     fail(ExitCode::usage, "--vocab {}: the sequences are of numbers ({}), which have no vocabulary; leave one of the two out", o.vocab,
-         e.data.numeric() ? "'" + numeric_key(e.data) + "'" : fmt::format("--features {}", o.features));
+         e.data.numeric() ? fmt::format("'{}'", e.data.numeric_key()) : fmt::format("--features {}", o.features));
   if (o.classes > 0 && e.data.task == data::Task::regression)
     fail(ExitCode::usage, "--classes {}: 'data.task: regression' has no classes; leave one of the two out", o.classes);
   data::Description d;

@@ -41,9 +41,6 @@ std::string first_fault(const std::string& report);
 std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings&);
 std::unique_ptr<nn::Model> make_model(const Experiment&, const data::Description&);
 
-// The key that makes the sequences of a config numeric; empty where none does.
-std::string numeric_key(const datasets::DataSettings&);
-
 // What the data would say, from the config where it does, else from these numbers or their defaults; nothing is read. A number that the
 // config has no use for is Error(usage).
 struct Assumed {

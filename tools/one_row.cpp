@@ -10,11 +10,7 @@
 namespace tapeformer::tools {
 namespace {
 
-bool uses_own_statistics(const models::ModelSettings& m, int64_t step) {
-  const nn::BatchNormSettings& s = m.batch_norm;
-  const bool frozen = s.freeze || (s.freeze_from > 0 && step >= s.freeze_from);
-  return !frozen && std::find(m.norm.begin(), m.norm.end(), nn::NormType::batch_norm) != m.norm.end();
-}
+bool uses_own_statistics(const models::ModelSettings& m, int64_t step) { return m.has_batch_norm() && !m.batch_norm.frozen(step); }
 
 std::optional<int64_t> sample_of_one_row(const data::Dataset& dataset) {
   for (int64_t i = 0; i < dataset.size(data::Part::train); ++i)
@@ -31,8 +27,7 @@ void refuse_batches_of_one_sample(const train::TrainSettings& s, const data::Dat
     if (const auto sample = sample_of_one_row(dataset))
       fail(ExitCode::data,
            "batch_norm: {} samples in batches of {} leave a batch of one sample, and training sample {} has one row: it would have no "
-           "variance; "
-           "choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm",
+           "variance; choose another train.batch_size or train.micro_batch_size, set model.norm.freeze, or use layer_norm",
            samples, s.batch_size, *sample + 1);
   }
 }

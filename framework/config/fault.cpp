@@ -80,7 +80,8 @@ std::vector<Fault> Report::sorted() const {
 std::string Report::text() const {
   const std::vector<Fault> all = sorted();
   std::string text;
-  for (size_t i = 0; i < all.size() && i < most_shown; ++i) text += text_of(all[i], all[i].kind == Fault::Kind::error ? "error: " : "warning: ");
+  for (size_t i = 0; i < all.size() && i < most_shown; ++i)
+    text += text_of(all[i], all[i].kind == Fault::Kind::error ? "error: " : "warning: ");
   if (all.size() > most_shown) text += fmt::format("... and {} more\n", all.size() - most_shown);
   text += counted(errors_, "error");
   if (all.size() > errors_) text += ", " + counted(all.size() - errors_, "warning");

@@ -112,16 +112,24 @@ bool read_node(Reader& reader, const Node& node, const std::string& what, const 
   return true;
 }
 
-// Reads each number of a list; leaves `values` as they are if one of them is none.
+// A list of numbers; with `or_one` a number alone is a list of one, and printed as it.
 template <class T, class V>
-bool read_list(Reader& reader, const Node& list, const std::string& number, const Range& each, std::vector<T>& values,
-               Outcome (*read)(std::string_view, V&)) {
-  std::vector<T> numbers(list.items.size());
-  bool good = true;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    good &= read_node<T, V>(reader, list.items[i], fmt::format("{}[{}]", reader.path(), i), number, each, numbers[i], read);
-  if (good) values = std::move(numbers);
-  return good;
+void read_list(SectionState& section, std::string_view key, std::vector<T>& values, const Range& each, const char* kind, bool or_one,
+               std::string_view help, Outcome (*read)(std::string_view, V&)) {
+  const std::string number = kind + words_of(each);
+  const auto text = [or_one](const std::vector<T>& list) { return or_one && list.size() == 1 ? yaml_text(list[0]) : yaml_list(list); };
+  Reader reader(section, key, or_one ? number + ", or a list of such" : "a list, each " + number, help, text(values));
+  const Node* node = reader.given();
+  if (node == nullptr) return;
+  const bool list = node->kind == Node::Kind::list;
+  if (!list && !or_one) return reader.refuse("write [a, b]");
+  std::vector<T> numbers(list ? node->items.size() : 1);
+  bool good = list || read_node<T, V>(reader, *node, reader.path(), reader.type(), each, numbers[0], read);
+  for (size_t i = 0; list && i < numbers.size(); ++i)
+    good &= read_node<T, V>(reader, node->items[i], fmt::format("{}[{}]", reader.path(), i), number, each, numbers[i], read);
+  if (!good) return;
+  values = std::move(numbers);
+  reader.accept(text(values));
 }
 
 template <class T, class V>
@@ -248,28 +256,10 @@ void Section::field(std::string_view key, std::vector<std::string>& value, std::
 }
 
 void Section::field(std::string_view key, std::vector<double>& value, Range each, std::string_view help) {
-  const std::string number = "a number" + words_of(each);
-  Reader reader(*state_, key, "a list, each " + number, help, yaml_list(value));
-  const Node* node = reader.given();
-  if (node == nullptr) return;
-  if (node->kind != Node::Kind::list) return reader.refuse("write [a, b]");
-  if (read_list<double, double>(reader, *node, number, each, value, read_number)) reader.accept(yaml_list(value));
+  read_list<double, double>(*state_, key, value, each, "a number", false, help, read_number);
 }
-
 void Section::field(std::string_view key, std::vector<int>& value, Range each, std::string_view help) {
-  const std::string number = "an integer" + words_of(each);
-  const auto text = [](const std::vector<int>& numbers) { return numbers.size() == 1 ? yaml_text(numbers[0]) : yaml_list(numbers); };
-  Reader reader(*state_, key, number + ", or a list of such", help, text(value));
-  const Node* node = reader.given();
-  if (node == nullptr) return;
-  if (node->kind == Node::Kind::list) {
-    if (!read_list<int, int64_t>(reader, *node, number, each, value, read_number)) return;
-  } else {
-    int one = 0;
-    if (!read_node<int, int64_t>(reader, *node, reader.path(), reader.type(), each, one, read_number)) return;
-    value.assign(1, one);
-  }
-  reader.accept(text(value));
+  read_list<int, int64_t>(*state_, key, value, each, "an integer", true, help, read_number);
 }
 
 size_t Section::choose(std::string_view key, size_t by_default, const std::vector<std::string_view>& words, std::string_view help) {

@@ -11,6 +11,7 @@ struct BatchNormSettings {
   double epsilon = 1e-5;
   bool freeze = false;      // running statistics in training too, never updated
   int64_t freeze_from = 0;  // > 0: frozen from this update on
+  bool frozen(int64_t step) const { return freeze || (freeze_from > 0 && step >= freeze_from); }
 };
 
 struct BatchNorm {
@@ -23,7 +24,7 @@ struct BatchNorm {
   // Training and calibration use the batch's statistics (biased variance) and move the running ones, unless frozen; evaluation uses the
   // running ones.
   Variable forward(Context& context, const Variable& x);
-  bool frozen(uint32_t step) const { return settings.freeze || (settings.freeze_from > 0 && step >= settings.freeze_from); }
+  bool frozen(uint32_t step) const { return settings.frozen(step); }
   void visit(Visitor& visitor);
   // Puts the frozen normalisation into a linear layer that reads it: W' = W diag(s), b' = b + W t, with
   // s = gain / sqrt(running_var + epsilon) and t = shift - running_mean s.

@@ -62,7 +62,8 @@ void read_duration(config::Section& section, std::string_view key, Duration& dur
   if (duration.seconds) words.push_back(seconds_text(*duration.seconds));
   section.field(key, words, help);
   if (words.empty() && section.given(key)) {
-    section.fault(key, fmt::format("'{}' is an empty list", section.path(key)), "give a limit, such as 20ep, or remove the line for the default");
+    section.fault(key, fmt::format("'{}' is an empty list", section.path(key)),
+                  "give a limit, such as 20ep, or remove the line for the default");
     return;
   }
   Duration read;

@@ -27,7 +27,9 @@ struct GlobalSettings {
 class Global : public GlobalHeads {
  public:
   Global(const nn::Builder& build, const HeadSettings& settings, const GlobalSettings& own)
-      : GlobalHeads(build, settings, {.skipped = settings.layer.extra_rows, .count = own.count, .rows = own.rows, .own_projections = !own.share_projections}) {}
+      : GlobalHeads(
+            build, settings,
+            {.skipped = settings.layer.extra_rows, .count = own.count, .rows = own.rows, .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace

@@ -32,9 +32,8 @@ GlobalHeads::Projection GlobalHeads::start(const nn::Builder& build, const std::
 // Asked row by row, apart from the list that plans are made of.
 bool GlobalHeads::is_global(int32_t n, int32_t i) const {
   const int32_t own = i - pattern_.skipped;
-  return own >= 0 && (own < pattern_.count || std::any_of(pattern_.rows.begin(), pattern_.rows.end(), [&](int place) {
-                        return place == own || int64_t{place} + n == i;
-                      }));
+  return own >= 0 && (own < pattern_.count || std::any_of(pattern_.rows.begin(), pattern_.rows.end(),
+                                                          [&](int place) { return place == own || int64_t{place} + n == i; }));
 }
 
 bool GlobalHeads::allowed(int32_t n, int, int32_t i, int32_t j) const {

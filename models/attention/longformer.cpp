@@ -26,14 +26,13 @@ struct LongformerSettings {
 class Longformer : public GlobalHeads {
  public:
   Longformer(const nn::Builder& build, const HeadSettings& settings, const LongformerSettings& own)
-      : GlobalHeads(
-            build, settings,
-            {.skipped = settings.layer.extra_rows,
-             .count = own.count,
-             .rows = own.rows,
-             .left = own.left,
-             .right = own.right,
-             .own_projections = !own.share_projections}) {}
+      : GlobalHeads(build, settings,
+                    {.skipped = settings.layer.extra_rows,
+                     .count = own.count,
+                     .rows = own.rows,
+                     .left = own.left,
+                     .right = own.right,
+                     .own_projections = !own.share_projections}) {}
 };
 
 }  // namespace

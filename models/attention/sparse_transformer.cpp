@@ -37,9 +37,10 @@ struct SparseTransformerSettings {
   void check(config::Section& section, const Choice& choice) const {
     if (pattern == Pattern::strided) section.unused("summary", section.path("pattern") + ": strided");
     if (use == Use::alternating && choice.layer.layers == 1)
-      section.fault("use",
-                    fmt::format("'{}' is alternating, but 'model.layers' is 1: one layer has one of the two patterns only", section.path("use")),
-                    "give it more layers, or take merged");
+      section.fault(
+          "use",
+          fmt::format("'{}' is alternating, but 'model.layers' is 1: one layer has one of the two patterns only", section.path("use")),
+          "give it more layers, or take merged");
     if (use == Use::heads && choice.heads == 1)
       section.fault(
           "use",

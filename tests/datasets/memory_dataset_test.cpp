@@ -63,5 +63,6 @@ TEST_CASE("the report names what parts share and lack") {
   d.report_parts();
   std::string text;
   for (const std::string& line : d.report()) text += line + "\n";
-  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("train") && Catch::Matchers::ContainsSubstring("test") && Catch::Matchers::ContainsSubstring("yes"));
+  CHECK_THAT(text, Catch::Matchers::ContainsSubstring("train") && Catch::Matchers::ContainsSubstring("test") &&
+                       Catch::Matchers::ContainsSubstring("yes"));
 }

@@ -73,7 +73,8 @@ TEST_CASE("faults of the settings are found before any file is read") {
       {"data: {train: {path: DIR/a.h5}, valid: {path: DIR/b.jsonl}}\n", "a.h5', HDF5"},
       {"data: {path: DIR/a.csv}\ntokenizer: {vocab_size: 1}\n", "tokenizer.vocab_size"},
       {"data: {path: DIR/a.csv}\ntokenizer: {minimum_count: 0}\n", "minimum_count"},
-      {"data: {path: DIR/a.csv}\ntokenizer: {type: byte, vocab_size: 100}\n", "'tokenizer.vocab_size' has no meaning with 'tokenizer.type: byte'"},
+      {"data: {path: DIR/a.csv}\ntokenizer: {type: byte, vocab_size: 100}\n",
+       "'tokenizer.vocab_size' has no meaning with 'tokenizer.type: byte'"},
       {"data: {path: DIR/a.csv, values: v}\n", "'data.values' needs arrays"},
       {"data: {path: DIR/a.csv, ignored_tag: O}\n", "'data.ignored_tag' has no meaning with 'data.task: classification'"},
   };

@@ -212,8 +212,9 @@ void AttentionBackward<float>::cpu(const Execution& on, const AttentionCall<floa
       const int64_t row = call.queries->offsets()[static_cast<size_t>(u.sequence)], column = int64_t{u.head} * call.head_dim;
       const int64_t key_row = call.keys->offsets()[static_cast<size_t>(u.sequence)];
       const size_t need = simd::attention_backward_scratch(unit);
-      const size_t own =
-          u.part < 0 ? static_cast<size_t>(u.met_last - u.met_first) * static_cast<size_t>(TilePlan::tile * simd::attention_width(call.head_dim)) : 0;
+      const size_t own = u.part < 0 ? static_cast<size_t>(u.met_last - u.met_first) *
+                                          static_cast<size_t>(TilePlan::tile * simd::attention_width(call.head_dim))
+                                    : 0;
       float* const scratch = thread_scratch(need + own);
       float* const part = u.part < 0 ? scratch + need : parts + u.part;
       simd::attention_backward(unit, rows_at(o, row, column), lse + int64_t{u.head} * call.queries->rows() + row, rows_at(d_o, row, column),

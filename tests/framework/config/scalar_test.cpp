@@ -175,9 +175,9 @@ TEST_CASE("printed values read back", "[quick]") {
   }
   CHECK(yaml_text(1e-5) == "1.0e-05");
   for (const char* plain : {"mean", "a b", "runs/x.yaml", "20ep", "naïve", "rgb-8"}) CHECK(yaml_text(plain) == plain);
-  for (const char* quoted :
-       {"",   "no", "NO",  "on",  "null", "~",  "1.0", "1e5",  "0x10",       "a: b",  "a #b", " a", "a ", "[", "*x",      "&x",   "!x",
-        "%x", "@x", "- a", "a,b", "'",    "\"", "\\",  "a\nb", "2026-11-29", "12:30", "-",    "?",  "<<", "=", "\x1b[0m", "caf\xc2\x85", "true", ".inf"}) {
+  for (const char* quoted : {"",     "no",         "NO",    "on", "null", "~",  "1.0", "1e5",     "0x10",        "a: b", "a #b", " a",
+                             "a ",   "[",          "*x",    "&x", "!x",   "%x", "@x",  "- a",     "a,b",         "'",    "\"",   "\\",
+                             "a\nb", "2026-11-29", "12:30", "-",  "?",    "<<", "=",   "\x1b[0m", "caf\xc2\x85", "true", ".inf"}) {
     INFO(quoted);
     const std::string text = yaml_text(quoted);
     CHECK(text.front() == '"');

@@ -50,7 +50,8 @@ TEST_CASE("a list of sections is read, printed and read again", "[sections]") {
 
 TEST_CASE("faults in a list of sections name the item", "[sections]") {
   CHECK_THAT(error_of("parts: [{}, {size: 0}]\n"), ContainsSubstring("parts.1.size") && ContainsSubstring("test.yaml:1"));
-  CHECK_THAT(error_of("parts: [{sise: 3}]\n"), ContainsSubstring("unknown key 'sise' in 'parts.0'") && ContainsSubstring("did you mean 'size'?"));
+  CHECK_THAT(error_of("parts: [{sise: 3}]\n"),
+             ContainsSubstring("unknown key 'sise' in 'parts.0'") && ContainsSubstring("did you mean 'size'?"));
   CHECK_THAT(error_of("parts: [{inner: {nam: x}}]\n"), ContainsSubstring("unknown key 'nam' in 'parts.0.inner'"));
   CHECK_THAT(error_of("parts: [3]\n"), ContainsSubstring("'parts.0' must be a section with keys of its own, found 3"));
   CHECK_THAT(error_of("parts: {size: 3}\n"), ContainsSubstring("'parts' must be a list of sections, found a map"));

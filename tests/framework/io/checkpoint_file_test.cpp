@@ -118,9 +118,11 @@ TEST_CASE("a cut anywhere is refused") {
     const std::string message = refusal(scratch.write("cut.h5", bytes.substr(0, size)));
     if (message.find("cut.h5") == message.npos || message == "read") FAIL("at " << size << ": " << message);
   }
-  CHECK_THAT(refusal(scratch.write("cut.h5", bytes.substr(0, 700))), ContainsSubstring("700 bytes, " + std::to_string(bytes.size()) + " expected"));
+  CHECK_THAT(refusal(scratch.write("cut.h5", bytes.substr(0, 700))),
+             ContainsSubstring("700 bytes, " + std::to_string(bytes.size()) + " expected"));
   CHECK_THAT(refusal(scratch.write("long.h5", bytes + "x")), ContainsSubstring("expected"));
-  CHECK_THAT(refusal(scratch.write("zeros.h5", bytes.substr(0, 1024) + std::string(bytes.size() - 1024, '\0'))), ContainsSubstring("XXH3-128"));
+  CHECK_THAT(refusal(scratch.write("zeros.h5", bytes.substr(0, 1024) + std::string(bytes.size() - 1024, '\0'))),
+             ContainsSubstring("XXH3-128"));
   CHECK_THAT(refusal(scratch.write("plain.h5", bytes.substr(512))), ContainsSubstring("no checkpoint"));
   CHECK_THAT(refusal(scratch.path() / "missing.h5"), ContainsSubstring("missing.h5"));
   CHECK_THAT(refusal(scratch.path()), ContainsSubstring("not a regular file"));
@@ -168,7 +170,8 @@ TEST_CASE("whichever call fails, the old checkpoint or the new one is whole and 
       } catch (const Error& e) {
         thrown = true;
         CHECK(e.code() == ExitCode::resource);
-        CHECK_THAT(e.what(), ContainsSubstring(system.failed()) && ContainsSubstring(scratch.path().string()) && ContainsSubstring(std::strerror(error)));
+        CHECK_THAT(e.what(), ContainsSubstring(system.failed()) && ContainsSubstring(scratch.path().string()) &&
+                                 ContainsSubstring(std::strerror(error)));
       }
       INFO("call " << n << " " << system.failed());
       CHECK(names_in(scratch.path()) == std::vector<std::string>{"step-1.h5"});

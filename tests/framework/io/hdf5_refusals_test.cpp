@@ -57,7 +57,8 @@ TEST_CASE("a cut file is refused with both sizes") {
   const std::string bytes = scratch.read("whole.h5");
   for (const size_t size : {size_t{96}, bytes.size() / 2, bytes.size() - 1}) {
     const std::string message = refusal(scratch.write("cut.h5", bytes.substr(0, size)), "/x");
-    CHECK_THAT(message, ContainsSubstring("cut.h5") && ContainsSubstring(std::to_string(size)) && ContainsSubstring(std::to_string(bytes.size())));
+    CHECK_THAT(message,
+               ContainsSubstring("cut.h5") && ContainsSubstring(std::to_string(size)) && ContainsSubstring(std::to_string(bytes.size())));
   }
 }
 

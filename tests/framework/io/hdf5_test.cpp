@@ -86,7 +86,8 @@ TEST_CASE("a value that does not fit is a fault, never clamped or cut") {
     }
   };
   using Catch::Matchers::ContainsSubstring;
-  CHECK_THAT(fault(0x1p40, H5T_STD_I64LE, Dtype::i32), ContainsSubstring("loss.h5: /y, row 0") && ContainsSubstring("out of range for int32"));
+  CHECK_THAT(fault(0x1p40, H5T_STD_I64LE, Dtype::i32),
+             ContainsSubstring("loss.h5: /y, row 0") && ContainsSubstring("out of range for int32"));
   CHECK_THAT(fault(-1, H5T_STD_I8LE, Dtype::u8), ContainsSubstring("out of range"));
   CHECK_THAT(fault(0x1p63, H5T_STD_U64BE, Dtype::i64), ContainsSubstring("out of range"));
   CHECK_THAT(fault(2.7, H5T_IEEE_F32LE, Dtype::i32), ContainsSubstring("a fraction"));
@@ -137,7 +138,8 @@ TEST_CASE("strings of every kind give the same text") {
           CHECK_THROWS_WITH(dataset.read(Dtype::i32), Catch::Matchers::ContainsSubstring("/labels holds strings"));
         }
         write_raw_strings(file, "/labels", {"ok", "bad \xff"}, set, padding, layout);
-        CHECK_THROWS_WITH(Hdf5File::open(file).dataset("/labels").texts(), Catch::Matchers::ContainsSubstring("string 1: byte 4 is not UTF-8"));
+        CHECK_THROWS_WITH(Hdf5File::open(file).dataset("/labels").texts(),
+                          Catch::Matchers::ContainsSubstring("string 1: byte 4 is not UTF-8"));
       }
 }
 

@@ -39,7 +39,8 @@ TEST_CASE("activations of large inputs are finite and NaN is passed on", "[activ
 
 TEST_CASE("an activation of the wrong dtype or rank is refused", "[activation]") {
   Context ctx = test_context(test_devices().front(), nullptr);
-  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f32, {2, 2})}), Catch::Matchers::ContainsSubstring("float32"));
+  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f32, {2, 2})}),
+                    Catch::Matchers::ContainsSubstring("float32"));
   CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f64, {2})}), Catch::Matchers::ContainsSubstring("[2]"));
   CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {}), Catch::Matchers::ContainsSubstring("not defined"));
 }
@@ -47,7 +48,9 @@ TEST_CASE("an activation of the wrong dtype or rank is refused", "[activation]")
 TEST_CASE("a device that does not compute in double says so", "[activation]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   ctx.on.device = Device::cuda;
-  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f64, {2, 2})}), Catch::Matchers::ContainsSubstring("cuda"));
+  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f64, {2, 2})}),
+                    Catch::Matchers::ContainsSubstring("cuda"));
   ctx.on.device = Device::cpu;
-  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f64, {2, 2})}), Catch::Matchers::ContainsSubstring("thread pool"));
+  CHECK_THROWS_WITH(ops::activation(ctx, Activation::relu, {Tensor::zeros(Dtype::f64, {2, 2})}),
+                    Catch::Matchers::ContainsSubstring("thread pool"));
 }

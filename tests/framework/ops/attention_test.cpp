@@ -227,7 +227,10 @@ TEST_CASE("attention refuses plans, heads and shapes that do not fit", "[attenti
   CHECK_THROWS_WITH(ops::attention(ctx, x, x, x, packing, {plans.list.front()}, {1, 1, 0, "a"}), ContainsSubstring("1 plans for 2"));
   CHECK_THROWS_WITH(ops::attention(ctx, x, x, x, packing, swapped.list, {1, 1, 0, "a"}), ContainsSubstring("sequence 0"));
   CHECK_THROWS_WITH(ops::attention(ctx, x, x, x, packing, plans.list, {4, 1, 0, "a"}), ContainsSubstring("4 heads"));
-  CHECK_THROWS_WITH(ops::attention(ctx, x, {Tensor::zeros(Dtype::f64, {5, 3})}, x, packing, plans.list, {1, 1, 0, "a"}), ContainsSubstring("k is"));
-  CHECK_THROWS_WITH(ops::attention(ctx, {Tensor::zeros(Dtype::f64, {5, 4})}, packing, plans.list, {1, 1, 0, "a"}), ContainsSubstring("three equal"));
-  CHECK_THROWS_WITH(ops::attention(ctx, {Tensor::zeros(Dtype::f64, {4, 6})}, packing, plans.list, {1, 1, 0, "a"}), ContainsSubstring("4 rows"));
+  CHECK_THROWS_WITH(ops::attention(ctx, x, {Tensor::zeros(Dtype::f64, {5, 3})}, x, packing, plans.list, {1, 1, 0, "a"}),
+                    ContainsSubstring("k is"));
+  CHECK_THROWS_WITH(ops::attention(ctx, {Tensor::zeros(Dtype::f64, {5, 4})}, packing, plans.list, {1, 1, 0, "a"}),
+                    ContainsSubstring("three equal"));
+  CHECK_THROWS_WITH(ops::attention(ctx, {Tensor::zeros(Dtype::f64, {4, 6})}, packing, plans.list, {1, 1, 0, "a"}),
+                    ContainsSubstring("4 rows"));
 }

@@ -90,7 +90,8 @@ TEST_CASE("tokens and positions outside their tables are data errors that name t
   using Catch::Matchers::ContainsSubstring;
   Context ctx = test_context(test_devices().front(), nullptr);
   Parameter table{"embedding.weight", Tensor::zeros(Dtype::f64, {5, 2}), {}, true};
-  CHECK_THROWS_WITH(ops::embedding(ctx, Tensor::of<int32_t>({0, 5}), table), ContainsSubstring("token 5 at row 1") && ContainsSubstring("5 rows"));
+  CHECK_THROWS_WITH(ops::embedding(ctx, Tensor::of<int32_t>({0, 5}), table),
+                    ContainsSubstring("token 5 at row 1") && ContainsSubstring("5 rows"));
   CHECK_THROWS_WITH(ops::embedding(ctx, Tensor::of<int32_t>({-1}), table), ContainsSubstring("token -1"));
   CHECK_THROWS_AS(ops::embedding(ctx, Tensor::of<int64_t>({0}), table), Error);
   const Packing long_one({6}, {0}), short_one({2}, {0});

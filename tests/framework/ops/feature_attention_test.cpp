@@ -295,9 +295,11 @@ TEST_CASE("feature attention refuses arguments that do not fit", "[feature_atten
   const Variable x{Tensor::zeros(Dtype::f64, {3, 4})}, v{Tensor::zeros(Dtype::f64, {3, 2})}, w{Tensor::zeros(Dtype::f64, {6, 2})};
   const auto run = [&](const ops::FeatureAttentionSettings& s) { ops::feature_attention(ctx, x, x, v, w, packing, s); };
   CHECK_THROWS_WITH(run({.heads = 3}), ContainsSubstring("4 columns do not divide into 3 heads"));
-  CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::positive, .features = 4}), ContainsSubstring("[6, 2]") && ContainsSubstring("[8, 2]"));
+  CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::positive, .features = 4}),
+                    ContainsSubstring("[6, 2]") && ContainsSubstring("[8, 2]"));
   CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::hyperbolic, .features = 5}), ContainsSubstring("in pairs"));
   CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::positive}), ContainsSubstring("0 features"));
   CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::cosine}), ContainsSubstring("0 length constants for 1 sequences"));
-  CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::cosine, .lengths = {2.5}}), ContainsSubstring("2.5 of sequence 0 is below its length 3"));
+  CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::cosine, .lengths = {2.5}}),
+                    ContainsSubstring("2.5 of sequence 0 is below its length 3"));
 }

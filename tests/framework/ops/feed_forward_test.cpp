@@ -89,6 +89,7 @@ TEST_CASE("feed_forward refuses a down projection that does not fit", "[feed_for
   Parameter u{"up", Tensor::zeros(Dtype::f64, {8, 4}), {}, true}, d{"down", Tensor::zeros(Dtype::f64, {8, 4}), {}, true};
   const Variable x{Tensor::zeros(Dtype::f64, {2, 4})};
   const ops::FeedForwardParameters p{nullptr, &u, nullptr, &d, nullptr, Activation::relu, {}, {}};
-  CHECK_THROWS_WITH(ops::feed_forward(ctx, p, x, x), Catch::Matchers::ContainsSubstring("down") && Catch::Matchers::ContainsSubstring("[4, 8]"));
+  CHECK_THROWS_WITH(ops::feed_forward(ctx, p, x, x),
+                    Catch::Matchers::ContainsSubstring("down") && Catch::Matchers::ContainsSubstring("[4, 8]"));
   CHECK_THROWS_WITH(ops::feed_forward(ctx, p, x, {Tensor::zeros(Dtype::f64, {3, 4})}), Catch::Matchers::ContainsSubstring("residual"));
 }

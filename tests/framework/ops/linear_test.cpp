@@ -117,7 +117,8 @@ TEST_CASE("linear refuses wrong shapes, dtypes and gradients", "[linear]") {
   Context ctx = test_context(test_devices().front(), nullptr);
   const Variable x{Tensor::zeros(Dtype::f64, {2, 3})};
   Parameter w{"layer.weight", Tensor::zeros(Dtype::f64, {4, 5}), {}, true}, b{"layer.bias", Tensor::zeros(Dtype::f64, {3}), {}, true};
-  CHECK_THROWS_WITH(ops::linear(ctx, x, w, nullptr), ContainsSubstring("layer.weight") && ContainsSubstring("[4, 5]") && ContainsSubstring("[4, 3]"));
+  CHECK_THROWS_WITH(ops::linear(ctx, x, w, nullptr),
+                    ContainsSubstring("layer.weight") && ContainsSubstring("[4, 5]") && ContainsSubstring("[4, 3]"));
   w.value = Tensor::zeros(Dtype::f64, {4, 3});
   CHECK_THROWS_WITH(ops::linear(ctx, x, w, &b), ContainsSubstring("layer.bias"));
   CHECK_THROWS_WITH(ops::linear_residual(ctx, x, w, nullptr, {}, x), ContainsSubstring("residual"));

@@ -115,7 +115,8 @@ TEST_CASE("durations are read from a config, one word or a list", "[duration]") 
   CHECK(read("duration: [20ep, 2h, 50k]\n") == Duration{20.0, 50000, 7200.0});
   CHECK(read("{}\n", {3.0, {}, 60.0}) == Duration{3.0, {}, 60.0});
   CHECK(read("duration: 2h\n", {3.0, {}, {}}) == Duration{{}, {}, 7200.0});
-  for (const char* wrong : {"duration: 20eq\n", "duration: [2ep, 3ep]\n", "duration: -1\n", "duration: {a: 1}\n", "duration: 1.5\n", "duration: []\n"}) {
+  for (const char* wrong :
+       {"duration: 20eq\n", "duration: [2ep, 3ep]\n", "duration: -1\n", "duration: {a: 1}\n", "duration: 1.5\n", "duration: []\n"}) {
     INFO(wrong);
     try {
       read(wrong);

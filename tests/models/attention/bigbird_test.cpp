@@ -145,10 +145,12 @@ TEST_CASE("full attention for short sequences is said", "[bigbird]") {
   models::read_model_settings(document.root());
   const std::vector<std::string> warnings = document.finish();
   REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], Catch::Matchers::ContainsSubstring("28 rows") && Catch::Matchers::ContainsSubstring("model.attention.bigbird.fallback"));
+  CHECK_THAT(warnings[0],
+             Catch::Matchers::ContainsSubstring("28 rows") && Catch::Matchers::ContainsSubstring("model.attention.bigbird.fallback"));
   CHECK_THROWS_AS(model_settings({"model.attention.bigbird.globals=last"}), Error);
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=bigbird", "model.attention.bigbird={globals: ends, count: 4}"}),
-                    Catch::Matchers::ContainsSubstring("'model.attention.bigbird.count' has no meaning with 'model.attention.bigbird.globals: ends'"));
+  CHECK_THROWS_WITH(
+      model_settings({"model.attention.type=bigbird", "model.attention.bigbird={globals: ends, count: 4}"}),
+      Catch::Matchers::ContainsSubstring("'model.attention.bigbird.count' has no meaning with 'model.attention.bigbird.globals: ends'"));
   CHECK_THROWS_WITH(model_settings({"model.attention.type=bigbird", "model.attention.bigbird={random_blocks: 0, random_prefix: 4}"}),
                     Catch::Matchers::ContainsSubstring("'model.attention.bigbird.random_prefix' has no meaning"));
 }

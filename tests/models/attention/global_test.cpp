@@ -71,11 +71,11 @@ TEST_CASE("rows adds global rows by their places, each once, where the sequence 
 TEST_CASE("learned rows that other layers put in front are not the sequence's first rows", "[global]") {
   for (const std::string type : {"global", "longformer"})
     for (const bool share : {true, false}) {
-      AttentionCase c = attention_case(
-          fmt::format("{} after learned rows, share {}", type, share),
-          {fmt::format("model.attention.type=[global_external, {}]", type), "model.attention.global_external.count=3",
-           fmt::format("model.attention.{}={{count: 1, rows: [2, -1], share_projections: {}}}", type, share), "model.attention.longformer.left=1",
-           "model.attention.longformer.right=1"});
+      AttentionCase c =
+          attention_case(fmt::format("{} after learned rows, share {}", type, share),
+                         {fmt::format("model.attention.type=[global_external, {}]", type), "model.attention.global_external.count=3",
+                          fmt::format("model.attention.{}={{count: 1, rows: [2, -1], share_projections: {}}}", type, share),
+                          "model.attention.longformer.left=1", "model.attention.longformer.right=1"});
       c.layer = 1;
       check_attention(c);
       const auto attention = make_attention(c, Dtype::f64);

@@ -23,8 +23,8 @@ int allowed_keys(const models::Heads& a, int n, int i) {
 }
 
 std::vector<std::string> blocked(int block) {
-  return {"model.attention.type=local", fmt::format("model.attention.local={{form: blocked, block: {}}}", block), "~model.attention.local.left",
-          "~model.attention.local.right"};
+  return {"model.attention.type=local", fmt::format("model.attention.local={{form: blocked, block: {}}}", block),
+          "~model.attention.local.left", "~model.attention.local.right"};
 }
 
 }  // namespace
@@ -61,10 +61,10 @@ TEST_CASE("blocks start at row 0 and whole neighbours are seen", "[local]") {
 TEST_CASE("a window or a block that covers the sequence is full attention", "[local]") {
   const auto full = make({"model.attention.type=full"});
   for (const int n : {1, 2, 7, 64, 65, 130})
-    for (const auto& overrides : std::vector<std::vector<std::string>>{
-             {"model.attention.type=local", fmt::format("model.attention.local.left={}", n - 1),
-              fmt::format("model.attention.local.right={}", n - 1)},
-             blocked(n)}) {
+    for (const auto& overrides :
+         std::vector<std::vector<std::string>>{{"model.attention.type=local", fmt::format("model.attention.local.left={}", n - 1),
+                                                fmt::format("model.attention.local.right={}", n - 1)},
+                                               blocked(n)}) {
       const auto local = make(overrides);
       const Packing packing({n}, {0});
       const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
@@ -78,11 +78,13 @@ TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.block=0"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.form=bands"}), Error);
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local={form: blocked, left: 4, right: 4}"}),
-                    Catch::Matchers::ContainsSubstring("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
-                        Catch::Matchers::ContainsSubstring("'model.attention.local.right' has no meaning"));
+  CHECK_THROWS_WITH(
+      model_settings({"model.attention.type=local", "model.attention.local={form: blocked, left: 4, right: 4}"}),
+      Catch::Matchers::ContainsSubstring("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") &&
+          Catch::Matchers::ContainsSubstring("'model.attention.local.right' has no meaning"));
   CHECK_NOTHROW(model_settings({"model.attention.type=local", "model.attention.local.form=blocked"}));  // left is the file's
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=local", "model.attention.local.block=4"}),
-                    Catch::Matchers::ContainsSubstring("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
+  CHECK_THROWS_WITH(
+      model_settings({"model.attention.type=local", "model.attention.local.block=4"}),
+      Catch::Matchers::ContainsSubstring("'model.attention.local.block' has no meaning with 'model.attention.local.form: band'"));
   CHECK_NOTHROW(model_settings({"model.attention.local.form=blocked"}));  // not chosen
 }

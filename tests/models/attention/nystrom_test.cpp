@@ -100,9 +100,10 @@ TEST_CASE("shown weights of landmarks keep a vector of ones", "[nystrom]") {
 }
 
 TEST_CASE("landmarks refuse dropout and even kernels", "[nystrom]") {
-  CHECK_THROWS_WITH(nystrom({"model.attention.dropout=0.1"}),
-                    Catch::Matchers::ContainsSubstring("model.attention.dropout") && Catch::Matchers::ContainsSubstring("model.attention.type"));
-  CHECK_THROWS_WITH(nystrom({key + "kernel=4"}), Catch::Matchers::ContainsSubstring(key + "kernel") && Catch::Matchers::ContainsSubstring("odd"));
+  CHECK_THROWS_WITH(nystrom({"model.attention.dropout=0.1"}), Catch::Matchers::ContainsSubstring("model.attention.dropout") &&
+                                                                  Catch::Matchers::ContainsSubstring("model.attention.type"));
+  CHECK_THROWS_WITH(nystrom({key + "kernel=4"}),
+                    Catch::Matchers::ContainsSubstring(key + "kernel") && Catch::Matchers::ContainsSubstring("odd"));
 }
 
 TEST_CASE("cost and pairs of landmarks", "[nystrom]") {

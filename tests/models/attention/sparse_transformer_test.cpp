@@ -112,7 +112,8 @@ TEST_CASE("turns over the layers of one layer, and a summary without blocks, are
   };
   CHECK_THROWS_WITH(read("1", "use: alternating"), ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' is 1"));
   CHECK_NOTHROW(read("2", "use: alternating"));
-  CHECK_THROWS_WITH(read("2", "summary: 4"), ContainsSubstring("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));
+  CHECK_THROWS_WITH(read("2", "summary: 4"),
+                    ContainsSubstring("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));
   CHECK_NOTHROW(read("2", "summary: 8"));  // the default: a resolved config has it
   CHECK_NOTHROW(read("2", "pattern: fixed, summary: 4"));
 }

@@ -42,8 +42,8 @@ TEST_CASE("a row sees every stride-th row", "[stride]") {
 }
 
 TEST_CASE("heads may have strides and reaches of their own", "[stride]") {
-  const AttentionCase c = attention_case("a stride a head", {"model.attention.type=stride", "model.attention.stride.stride=[1, 3]",
-                                                             "model.attention.stride.reach=[2, 1]"});
+  const AttentionCase c = attention_case(
+      "a stride a head", {"model.attention.type=stride", "model.attention.stride.stride=[1, 3]", "model.attention.stride.reach=[2, 1]"});
   check_attention(c);
   const auto attention = make_attention(c, Dtype::f64);
   const models::Heads& heads = dynamic_cast<models::HeadAttention&>(*attention).group_of(0);
@@ -55,7 +55,8 @@ TEST_CASE("heads may have strides and reaches of their own", "[stride]") {
 
   // In a group the lists are the group's: its heads 0 and 1 are heads 1 and 2 of the layer.
   const AttentionCase grouped =
-      attention_case("in a group", {"model.dim=12", "~model.attention.heads", "model.attention.groups=[{type: full, heads: 1}, {type: stride, heads: 2, stride: {stride: [1, 3], "
+      attention_case("in a group", {"model.dim=12", "~model.attention.heads",
+                                    "model.attention.groups=[{type: full, heads: 1}, {type: stride, heads: 2, stride: {stride: [1, 3], "
                                     "reach: [2, 1]}}]"});
   const auto layer = make_attention(grouped, Dtype::f64);
   const models::Heads& group = dynamic_cast<models::HeadAttention&>(*layer).group_of(1);
@@ -87,6 +88,7 @@ TEST_CASE("settings of stride out of range are config faults", "[stride]") {
   CHECK_THROWS_AS(model_settings({"model.attention.stride.reach=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.stride.stride=[1, 0]"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.type=stride", "model.attention.stride.stride=[]"}), Error);
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=stride", "model.attention.heads=2", "model.attention.stride.stride=[1, 2, 4]"}),
-                    Catch::Matchers::ContainsSubstring("'model.attention.stride.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
+  CHECK_THROWS_WITH(
+      model_settings({"model.attention.type=stride", "model.attention.heads=2", "model.attention.stride.stride=[1, 2, 4]"}),
+      Catch::Matchers::ContainsSubstring("'model.attention.stride.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
 }
