@@ -136,10 +136,9 @@ class PartWriter {
 };
 
 void write_about(io::Hdf5File& file, const data::Description& d, const Window& window) {
-  constexpr std::string_view tasks[] = {"classification", "regression", "tagging"};
   file.write_attribute("/", "encoding-type", std::string("seq-dataset"));
   file.write_attribute("/", "encoding-version", std::string("1.0"));
-  file.write_attribute("/", "task", std::string(tasks[static_cast<int>(d.task)]));
+  file.write_attribute("/", "task", std::string(name_of(d.task)));
   file.write_attribute("/", "creator", std::string("tapeformer " TAPEFORMER_VERSION));
   file.write_attribute("/", "created", creation_time());
   file.write_attribute("/", "source_fingerprint", d.fingerprint);
@@ -193,7 +192,9 @@ void convert_to_hdf5(const data::Dataset& dataset, const std::filesystem::path& 
 
 std::vector<std::string> convert_to_hdf5(const DataSettings& settings, const std::filesystem::path& path, bool compress) {
   if (!is_text_table(settings)) {
-    const auto dataset = open_dataset(settings);
+    DataSettings unchanged = settings;
+    unchanged.standardize = false;  // whoever reads the file does that, from the same numbers
+    const auto dataset = open_dataset(unchanged);
     convert_to_hdf5(*dataset, path, compress, settings.window);
     return dataset->report();
   }

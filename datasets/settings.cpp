@@ -72,7 +72,7 @@ void read_class_weights(Section& s, DataSettings& d) {
   if (d.class_weights != ClassWeights::none && !d.label_weights.empty())
     s.fault("label_weights", "'data.label_weights' and 'data.class_weights' say the same thing", "keep one of them");
   if (d.task == data::Task::regression)
-    for (const char* key : {"class_weights", "label_weights"}) s.unused(key, "data.task: regression");
+    for (const char* key : {"class_weights", "label_weights"}) s.unused(key, "data.task");
 }
 
 void read_window(Section& data, DataSettings& d) {
@@ -99,9 +99,11 @@ void read_tokenizer(Section s, DataSettings& d) {
           "the most tokens of the vocabulary, <unk> included, the most frequent first; 0: all");
   s.field("minimum_count", d.tokenizer.minimum_count, config::at_least(1), "tokens seen less often in the training part are <unk>");
   if (d.tokenizer.kind == TokenizerKind::byte)
-    for (const char* key : {"vocab_size", "minimum_count"}) s.unused(key, "tokenizer.type: byte");
+    for (const char* key : {"vocab_size", "minimum_count"}) s.unused(key, "tokenizer.type");
   else if (d.tokenizer.vocab_size == 1)
     s.fault("vocab_size", "'tokenizer.vocab_size: 1' leaves nothing but <unk>", "use 0 for all tokens, or 2 and more");
+  if (d.numeric())
+    for (const char* key : {"type", "lowercase", "vocab_size", "minimum_count"}) s.unused(key, d.numeric_key());
   if (d.task == data::Task::tagging && d.tokenizer.kind == TokenizerKind::byte)
     s.fault("type", "'tokenizer.type: byte' cannot be used with 'data.task: tagging', where a tag belongs to a word", "use whitespace");
 }
@@ -112,17 +114,18 @@ void check_sources(Section& data, const DataSettings& d) {
     data.fault("step", "'data.step' needs 'data.sequence' or 'data.window'", "name the column that says which sequence a row belongs to");
   if (!d.train.values.empty() && (!d.train.sequence.empty() || !d.train.step.empty()))
     data.fault("values", "'data.values' does not go with 'data.sequence' or 'data.step': a line is a whole sequence", "keep one of them");
-  if (d.task != data::Task::tagging)
-    data.unused("ignored_tag", d.task == data::Task::regression ? "data.task: regression" : "data.task: classification");
+  if (d.task != data::Task::tagging) data.unused("ignored_tag", "data.task");
 }
 
 void check_format(Section& data, const DataSettings& d) {
   for (const data::Part part : {data::Part::train, data::Part::valid, data::Part::test}) {
     const Source& s = d.source(part);
     if (!s.given()) continue;
+    Section own = data.section(name_of(part), {});
+    Section& at = own.given("path") ? own : data;
     const Format format = d.format_of(s);
     if (format == Format::by_extension)
-      data.fault("format", "the name of '" + s.path + "' does not say its format", "set data.format to csv, tsv, jsonl or hdf5");
+      at.fault("path", "the name of '" + s.path + "' does not say its format", "set data.format to csv, tsv, jsonl or hdf5");
     else if (!s.values.empty() && format != Format::jsonl && format != Format::hdf5)  // data convert makes HDF5 of them
       data.fault("values", "'data.values' needs arrays, which '" + s.path + "' cannot hold",
                  "use JSONL, or data.sequence with a long table");

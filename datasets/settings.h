@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a config says of its data, in the sections `data` and `tokenizer`. Reading it touches no data file.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -42,6 +43,11 @@ struct Window {
   // Whole windows in so many rows, at 0, hop, 2 hop, ...; and the rows behind the last of them.
   int64_t count(int64_t rows) const { return rows < length ? 0 : (rows - length) / hop + 1; }
   int64_t left_over(int64_t rows) const { return count(rows) == 0 ? rows : rows - (count(rows) - 1) * hop - length; }
+  // How many of those windows row `r` stands in.
+  int64_t covering(int64_t r, int64_t rows) const {
+    const int64_t first = r < length ? 0 : (r - length) / hop + 1, last = std::min(r / hop, count(rows) - 1);
+    return std::max<int64_t>(0, last - first + 1);
+  }
 };
 
 enum class ClassWeights : uint8_t { none, balanced };

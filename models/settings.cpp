@@ -27,6 +27,8 @@ void read_norm(config::Section s, ModelSettings& out) {
   if (out.has_batch_norm() && bn.momentum < 0.5)
     s.warn("momentum",
            fmt::format("'{}' is {}: the weight of the OLD value; PyTorch's momentum is 1 minus this", s.path("momentum"), bn.momentum));
+  if (!out.has_batch_norm())
+    for (const char* key : {"momentum", "freeze", "freeze_from"}) s.unused(key, s.path("type"));
   if (bn.freeze && bn.freeze_from > 0)
     s.fault("freeze_from", fmt::format("'{}' is true and '{}' is {}: frozen from the start or from an update, not both", s.path("freeze"),
                                        s.path("freeze_from"), bn.freeze_from));
@@ -57,8 +59,8 @@ ModelSettings read_model_settings(config::Section root, int64_t max_length, data
   head.field("hidden", out.head_hidden, config::between(0, 1 << 20), "width of a hidden layer with ReLU; 0: none");
   head.field("dropout", out.head_dropout, probability, "before the last linear layer");
   s.field("label_smoothing", out.label_smoothing, probability, "of the cross-entropy in training");
-  if (task == data::Task::tagging) s.unused("pooling", "data.task: tagging");
-  if (task == data::Task::regression) s.unused("label_smoothing", "data.task: regression");
+  if (task == data::Task::tagging) s.unused("pooling", "data.task");
+  if (task == data::Task::regression) s.unused("label_smoothing", "data.task");
   return out;
 }
 

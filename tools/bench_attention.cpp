@@ -65,7 +65,6 @@ Settings settings_of(const AttentionOptions& o, const std::string& variant, Log&
   if (settings.model.attention.heads != o.heads)
     fail(ExitCode::usage, "'model.attention.heads' is {}, --heads is {}: say the heads with --heads", settings.model.attention.heads,
          o.heads);
-  if (!settings.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", settings.train.unavailable);
   return settings;
 }
 

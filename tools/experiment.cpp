@@ -21,10 +21,9 @@ Experiment read_experiment(config::Document& document, Log& log) {
   // Only the file says whether HDF5 has one.
   const bool has_valid_part = e.data.valid.given() || e.data.split.valid > 0 || e.data.format_of(e.data.train) == datasets::Format::hdf5;
   e.train = train::read_train_settings(root, e.data.task, has_valid_part);
-  if (!e.model.has_batch_norm()) config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type: layer_norm");
+  if (!e.model.has_batch_norm()) config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type");
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
-  if (!e.train.unavailable.empty()) fail(ExitCode::unavailable, "{}", e.train.unavailable);
   return e;
 }
 
@@ -58,7 +57,9 @@ data::Description assumed_description(const Experiment& e, const Assumed& o) {
     fail(ExitCode::usage, "--classes {}: 'data.task: regression' has no classes; leave one of the two out", o.classes);
   data::Description d;
   d.task = e.data.task;
-  d.max_length = e.data.max_length > 0 ? e.data.max_length : o.length > 0 ? o.length : 128;
+  d.max_length = e.data.max_length;
+  for (const int64_t rows : {e.data.window.length, o.length, int64_t{128}})
+    if (d.max_length == 0) d.max_length = rows;
   if (numeric) {
     const auto& names = e.data.train.features;
     const auto count = o.features > 0 ? o.features : std::max<int64_t>(1, static_cast<int64_t>(names.size()));
@@ -89,11 +90,11 @@ StoredConfig stored_config(const io::Checkpoint& checkpoint, const std::filesyst
   const std::string name = file.string(), path = "/config/resolved_yaml";
   const std::string& text = train::text_of(checkpoint, name, path);
   try {
-    StoredConfig out{config::Document::from_text(text, file.string() + ":" + path, overrides), {}};
+    StoredConfig out{config::Document::from_checkpoint(text, file.string() + ":" + path, overrides), {}};
     out.experiment = read_experiment(out.document, log);
     return out;
   } catch (const config::ReportError& e) {
-    if (overrides.empty())
+    if (overrides.empty() && e.code() != ExitCode::unavailable)
       fail(ExitCode::checkpoint, "{}: its config is none that this version reads:\n{}", printable(file.string()), e.what());
     Log silent(LogLevel::off);
     stored_config(checkpoint, file, {}, silent);
@@ -107,6 +108,9 @@ Trained load_trained(const std::string& run_or_file, const std::string& weights,
   t.checkpoint = io::read_checkpoint(t.file);
   t.experiment = stored_config(t.checkpoint, t.file, overrides, log).experiment;
   t.description = train::description_of(t.checkpoint, t.file.string());
+  // What becomes of new samples that are too long or empty may change.
+  t.description.truncate = t.experiment.data.truncate;
+  t.description.empty = t.experiment.data.empty;
   t.threads = make_threads(t.experiment.train);
   t.on = {t.experiment.train.device, t.threads.get()};
   t.model = make_model(t.experiment, t.description);

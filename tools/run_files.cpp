@@ -129,7 +129,7 @@ Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesyst
                            Log& log) {
   Log silent(LogLevel::off);
   StoredConfig before = stored_config(checkpoint, file, {}, silent), now = stored_config(checkpoint, file, overrides, log);
-  const std::vector<Difference> changed = differences(before.document.values(), now.document.values());
+  const std::vector<Difference> changed = differences(before.document.given_values(), now.document.given_values());
   Resumption out{std::move(now.document), std::move(before.experiment), std::move(now.experiment), {}};
   std::vector<std::string> refused;
   for (const Difference& d : changed)

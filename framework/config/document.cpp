@@ -9,7 +9,7 @@
 namespace tapeformer::config {
 namespace {
 
-[[noreturn]] void throw_report(const Report& report) { throw ReportError(report.text()); }
+[[noreturn]] void throw_report(const Report& report) { throw ReportError(report.code(), report.text()); }
 
 // Syntax faults end here, since every key would look missing; faults of single keys wait for finish().
 void complete(DocumentState& state, std::optional<Node> tree, const std::string& name, const std::vector<std::string>& overrides) {
@@ -37,6 +37,12 @@ Document Document::from_text(std::string text, std::string name, const std::vect
   state->user_text = std::move(text);
   complete(*state, std::move(tree), name, overrides);
   return Document(std::move(state));
+}
+
+Document Document::from_checkpoint(std::string text, std::string name, const std::vector<std::string>& overrides) {
+  Document out = from_text(std::move(text), std::move(name), overrides);
+  out.state_->stored = true;
+  return out;
 }
 
 Document Document::empty() {

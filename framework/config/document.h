@@ -19,14 +19,16 @@ class Document {
  public:
   // Reads FILE, what its `base:` names, and the overrides (`key.path=value`, `~key.path` removes). Nothing else is read or written.
   static Document load(const std::filesystem::path& file, const std::vector<std::string>& overrides);
-  // The same from text; `name` stands for the file in messages. Used for the config inside a checkpoint.
+  // The same from text; `name` stands for the file in messages.
   static Document from_text(std::string text, std::string name, const std::vector<std::string>& overrides);
+  // The same from the resolved config inside a checkpoint: what it has without meaning is passed over, in overrides only is it a fault.
+  static Document from_checkpoint(std::string text, std::string name, const std::vector<std::string>& overrides);
   // Values of nothing: reading settings from it records what exists, for reference().
   static Document empty();
 
   Section root();
-  // After all components have read their settings: throws Error(usage) whose text is the whole report if there was any fault, unread
-  // (unknown) keys included. Warnings are returned.
+  // After all components have read their settings: throws ReportError whose text is the whole report if there was any fault,
+  // unread (unknown) keys included. Warnings are returned.
   std::vector<std::string> finish();
   // True when there are faults so far: combination checks that need valid values can be skipped.
   bool faulty() const;
@@ -37,6 +39,8 @@ class Document {
   std::string resolved() const;
   // Dotted key -> value as resolved() prints it, to compare two configs.
   std::map<std::string, std::string> values() const;
+  // The same with what was given where it has no meaning.
+  std::map<std::string, std::string> given_values() const;
   // The printed reference of every key asked for: name, type, range or words, default, help; or of one key or section.
   std::string reference(std::string_view key = {}) const;
   // Where one key's value comes from and what it overrode.

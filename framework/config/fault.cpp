@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "framework/config/print.h"
@@ -68,6 +69,13 @@ void Report::add(Fault fault) {
   if (faults_.size() < 10 * most_shown && std::any_of(faults_.begin(), faults_.end(), same)) return;
   errors_ += fault.kind == Fault::Kind::error;
   faults_.push_back(std::move(fault));
+}
+
+ExitCode Report::code() const {
+  std::optional<ExitCode> code;
+  for (const Fault& f : faults_)
+    if (f.kind == Fault::Kind::error) code = code.value_or(f.code) == f.code ? f.code : ExitCode::usage;
+  return code.value_or(ExitCode::usage);
 }
 
 std::vector<Fault> Report::sorted() const {

@@ -14,22 +14,25 @@ struct Fault {
   Kind kind = Kind::error;
   Place place;
   std::string message, hint;
+  ExitCode code = ExitCode::usage;
 };
 
 // What a faulty config ends with: its text is the whole report, complete as it stands.
 class ReportError : public Error {
  public:
-  explicit ReportError(const std::string& report) : Error(ExitCode::usage, report) {}
+  using Error::Error;
 };
 
 class Report {
  public:
   // The same message at the same place counts once: a section may be read by two components.
   void add(Fault fault);
-  void error(const Place& place, std::string message, std::string hint = {}) {
-    add({Fault::Kind::error, place, std::move(message), std::move(hint)});
+  void error(const Place& place, std::string message, std::string hint = {}, ExitCode code = ExitCode::usage) {
+    add({Fault::Kind::error, place, std::move(message), std::move(hint), code});
   }
   bool faulty() const { return errors_ > 0; }
+  // That of the errors where they agree; usage otherwise.
+  ExitCode code() const;
   // The whole report, sorted by file and line, with the closing count.
   std::string text() const;
   // The warnings alone, one string each, for a log that says what they are.

@@ -9,10 +9,15 @@
 namespace tapeformer::config {
 namespace {
 
+std::string origin_of(const Field& field) {
+  if (field.meaningless_with.empty()) return origin(field.place);
+  return fmt::format("default; {} has no meaning with {}", origin(field.place), field.meaningless_with);
+}
+
 void print_resolved(const SectionState& section, const std::string& indent, std::string& text) {
   for (const Member& m : section.members) {
     if (!m.section) {
-      text += fmt::format("{}{}: {}  # from: {}\n", indent, yaml_text(m.field.key), m.field.text, origin(m.field.place));
+      text += fmt::format("{}{}: {}  # from: {}\n", indent, yaml_text(m.field.key), m.field.effective_text(), origin_of(m.field));
       continue;
     }
     const char* nothing = !m.section->members.empty() ? "" : m.section->is_list ? " []" : " {}";
@@ -29,10 +34,10 @@ void print_resolved(const SectionState& section, const std::string& indent, std:
   }
 }
 
-void collect_values(const SectionState& section, std::map<std::string, std::string>& values) {
+void collect_values(const SectionState& section, bool given, std::map<std::string, std::string>& values) {
   for (const Member& m : section.members) {
-    if (m.section) collect_values(*m.section, values);
-    else values.emplace(section.path_of(m.field.key), m.field.text);
+    if (m.section) collect_values(*m.section, given, values);
+    else values.emplace(section.path_of(m.field.key), given ? m.field.text : m.field.effective_text());
   }
 }
 
@@ -52,6 +57,10 @@ void print_reference(const SectionState& section, std::string& text) {
       if (static_cast<bool>(m.section) == sections) print_reference(m, section.path_of(m.field.key), text);
 }
 
+// Of the one key that no component reads.
+constexpr std::string_view base_text =
+    "  base: a file name, relative to this file\n      another config, whose keys hold where this one does not give them\n";
+
 std::string history(const DocumentState& document, const Field& field, const std::string& path) {
   std::string text = fmt::format("{} = {}\n  from {}\n", path, field.text, origin(field.place));
   std::vector<Overridden> chain;
@@ -65,6 +74,7 @@ std::string history(const DocumentState& document, const Field& field, const std
   if (node != nullptr) chain = node->overrode;
   if (const auto at = document.removed.find(path); at != document.removed.end()) chain = at->second;
   for (auto o = chain.rbegin(); o != chain.rend(); ++o) text += fmt::format("  overrides {}: {}\n", origin(o->place), o->text);
+  if (!field.meaningless_with.empty()) text += fmt::format("  has no meaning with {}\n", field.meaningless_with);
   if (field.place.source) text += fmt::format("  overrides default: {}\n", field.default_text);
   return text + fmt::format("  {}: {}\n", field.type, field.help);
 }
@@ -79,18 +89,26 @@ std::string Document::resolved() const {
 
 std::map<std::string, std::string> Document::values() const {
   std::map<std::string, std::string> values;
-  collect_values(*state_->root, values);
+  collect_values(*state_->root, false, values);
+  return values;
+}
+
+std::map<std::string, std::string> Document::given_values() const {
+  std::map<std::string, std::string> values;
+  collect_values(*state_->root, true, values);
   return values;
 }
 
 std::string Document::reference(std::string_view key) const {
   std::string text;
+  if (key.empty() || key == "base") text = base_text;
   if (key.empty()) print_reference(*state_->root, text);
-  else print_reference(member_at(*state_, key), std::string(key), text);
+  else if (key != "base") print_reference(member_at(*state_, key), std::string(key), text);
   return text.substr(0, 1) == "\n" ? text.substr(1) : text;
 }
 
 std::string Document::explain(std::string_view key) const {
+  if (key == "base") return std::string(base_text);
   const Member& member = member_at(*state_, key);
   if (!member.section) return history(*state_, member.field, std::string(key));
   return fmt::format("{}: {}\n  from {}\n", key, member.section->help, origin(member.section->place));

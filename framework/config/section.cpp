@@ -375,19 +375,11 @@ bool Section::given(std::string_view key) const {
 void Section::fault(std::string_view key, std::string message, std::string hint) {
   state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint));
 }
-void Section::unused(std::string_view key, std::string_view because) {
-  const Place* from = nullptr;
-  for (const Member& m : state_->members)
-    if (!m.section && m.field.key == key && m.field.text != m.field.default_text) from = &m.field.place;
-  if (from == nullptr) return;
-  const Place& other = member_at(*state_->document, because.substr(0, because.find(':'))).field.place;
-  std::string message = fmt::format("'{}' has no meaning with '{}'", path(key), because);
-  const bool together = !other.source || other.source == from->source || (other.source->command_line && from->source->command_line);
-  if (together) fault(key, std::move(message), "remove it");
-  else warn(key, std::move(message));
+void Section::unavailable(std::string_view key, std::string message, std::string hint) {
+  state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint), ExitCode::unavailable);
 }
 void Section::warn(std::string_view key, std::string message) {
-  state_->document->report.add({Fault::Kind::warning, place_of(*state_, key), std::move(message), {}});
+  state_->document->report.add({Fault::Kind::warning, place_of(*state_, key), std::move(message)});
 }
 
 std::string Section::path() const { return state_->path; }

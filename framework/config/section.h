@@ -76,10 +76,12 @@ class Section {
   // Names the fault at the key's own place (file:line:column with a caret), or at the section where it is not given. For combinations call
   // it once and name both dotted keys in the message.
   void fault(std::string_view key, std::string message, std::string hint = {});
-  // The fault of a key that another, written "data.task: regression", leaves without meaning; a warning where the two stand in different
-  // files or one in an override, as a base may bring more than is needed. What has the default's value is none: a resolved config lists
-  // every key.
-  void unused(std::string_view key, std::string_view because);
+  // The fault of something that this build or machine does not have; where it is the only kind, the exit code is that of it.
+  void unavailable(std::string_view key, std::string message, std::string hint);
+  // The fault of a key that the value of another, named by its dotted path and already read, leaves without meaning; a warning where the
+  // two stand in different files or one in an override, as a base may bring more than is needed. What has the default's value is none. The
+  // resolved config has the default in its place, so that it reads back.
+  void unused(std::string_view key, std::string_view other);
   void warn(std::string_view key, std::string message);
   // "model.attention" for messages; empty at the top.
   std::string path() const;

@@ -18,7 +18,10 @@ struct SectionState;
 struct Field {
   std::string key, type, help;  // the type in words: "a number > 0"
   std::string default_text, text;
-  Place place;  // of the value; no source: the default
+  Place place;                   // of the value; no source: the default
+  std::string meaningless_with;  // "data.task: regression", which leaves the value without effect
+
+  const std::string& effective_text() const { return meaningless_with.empty() ? text : default_text; }
 };
 
 // Fields and sections in the order in which they were asked for.
@@ -44,7 +47,8 @@ struct SectionState {
 
 struct DocumentState {
   std::string user_text;
-  SourcePtr source;  // the file; the place of what has no other
+  bool stored = false;  // a resolved config of a run
+  SourcePtr source;     // the file; the place of what has no other
   Node tree;
   Report report;
   Removed removed;

@@ -12,6 +12,10 @@
 namespace tapeformer::data {
 
 enum class Task : uint8_t { classification, regression, tagging };
+constexpr std::string_view name_of(Task t) {
+  constexpr std::string_view names[] = {"classification", "regression", "tagging"};
+  return names[static_cast<int>(t)];
+}
 enum class Part : uint8_t { train, valid, test };
 constexpr std::string_view name_of(Part p) {
   constexpr std::string_view names[] = {"train", "valid", "test"};

@@ -9,7 +9,7 @@
 namespace tapeformer::data {
 namespace {
 
-constexpr std::array<std::string_view, 3> task_names{"classification", "regression", "tagging"};
+constexpr std::array<std::string_view, 3> task_names{name_of(Task::classification), name_of(Task::regression), name_of(Task::tagging)};
 constexpr std::array<std::string_view, 4> truncate_names{"error", "right", "left", "middle"};
 constexpr std::array<std::string_view, 2> empty_names{"error", "skip"};
 constexpr std::array<std::string_view, 2> missing_names{"error", "zero_with_flag"};

@@ -31,6 +31,7 @@ AveragingSettings read_averaging_settings(config::Section averaging) {
   averaging.field("decay", s.decay, config::from_below(0, 1),
                   "weight of the old average of the parameters at each update; 0 = no averaging");
   averaging.count("from", s.from, config::at_least(0), "updates before the averaging begins");
+  if (s.decay == 0) averaging.unused("from", averaging.path("decay"));
   return s;
 }
 

@@ -46,6 +46,10 @@ OptimizerSettings read_optimizer_settings(config::Section optim) {
   optim.field("clip_norm", s.clip_norm, config::at_least(0), "largest 2-norm of the gradient over all parameters; 0 = off");
   optim.field("clip_value", s.clip_value, config::at_least(0),
               "largest absolute value of an element of the gradient, after clip_norm; 0 = off");
+  if (s.type == OptimizerType::sgd)
+    for (const char* key : {"betas", "epsilon"}) optim.unused(key, optim.path("type"));
+  else optim.unused("momentum", optim.path("type"));
+  if (s.weight_decay == 0) optim.unused("decay_all", optim.path("weight_decay"));
   return s;
 }
 

@@ -39,6 +39,9 @@ ScheduleSettings read_schedule_settings(config::Section schedule, double peak) {
   schedule.field("min_lr", s.min_rate, config::at_least(0), "linear, cosine: the rate of the last update; inverse_sqrt: the lowest rate");
   schedule.field("start_div", s.start_div, config::at_least(1), "one_cycle: the first rate is optim.lr divided by this");
   schedule.field("final_div", s.final_div, config::at_least(1), "one_cycle: the last rate is the first divided by this");
+  if (s.type != ScheduleType::one_cycle)
+    for (const char* key : {"start_div", "final_div"}) schedule.unused(key, schedule.path("type"));
+  if (s.type == ScheduleType::constant || s.type == ScheduleType::one_cycle) schedule.unused("min_lr", schedule.path("type"));
   if (s.min_rate > peak)
     schedule.fault("min_lr", fmt::format("'{}' is {}, above 'optim.lr' = {}", schedule.path("min_lr"), s.min_rate, peak),
                    "the rate falls from optim.lr to min_lr; lower min_lr or raise optim.lr");

@@ -17,15 +17,11 @@ std::vector<std::string> metrics_of(data::Task task) {
   return metrics;
 }
 
-std::string_view word_of(data::Task task) {
-  return task == data::Task::regression ? "regression" : task == data::Task::tagging ? "tagging" : "classification";
-}
-
 void read_metric(config::Section& s, std::string_view key, std::string& metric, data::Task task, std::string_view help) {
   s.field(key, metric, help);
   const std::vector<std::string> known = metrics_of(task);
   if (!metric.empty() && metric != "none" && std::find(known.begin(), known.end(), metric) == known.end())
-    s.fault(key, fmt::format("'{}' is '{}', which 'data.task: {}' does not have", s.path(key), metric, word_of(task)),
+    s.fault(key, fmt::format("'{}' is '{}', which 'data.task: {}' does not have", s.path(key), metric, name_of(task)),
             fmt::format("it has {}", fmt::join(known, ", ")));
   if (metric == "none") metric.clear();
 }
@@ -44,8 +40,8 @@ void read_device(config::Section s, TrainSettings& out) {
   s.choice("type", device, {{"auto", Choice::automatic}, {"reference", Choice::reference}, {"cpu", Choice::cpu}, {"cuda", Choice::cuda}},
            "auto is cpu; reference is slow, plain and also computes in fp64");
   if (device == Choice::cuda)
-    out.unavailable =
-        "'device.type' is cuda, but this build has no CUDA device; use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON";
+    s.unavailable("type", "'device.type' is cuda, but this build has no CUDA device",
+                  "use device.type=cpu, or a build configured with -DTAPEFORMER_CUDA=ON");
   out.device = device == Choice::reference ? Device::reference : Device::cpu;
   s.number_or_word("threads", out.threads, "auto", 0, config::between(0, 4096),
                    "threads of the cpu device; auto: as many as there are cores. Results do not depend on it");
@@ -66,7 +62,7 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
             {"bf16-mixed", Precision::bf16},
             {"fp16-mixed", Precision::fp16}},
            "fp64 needs device.type reference; the reduced precisions need a GPU");
-  if (precision > Precision::fp64) out.unavailable = "'train.precision' needs a GPU, which this build does not have; use fp32";
+  if (precision > Precision::fp64) s.unavailable("precision", "'train.precision' needs a GPU, which this build does not have", "use fp32");
   out.dtype = precision == Precision::fp64 ? Dtype::f64 : Dtype::f32;
   if (out.dtype == Dtype::f64 && out.device == Device::cpu)
     s.fault("precision", "'train.precision' is fp64, but 'device.type' is cpu, which computes in fp32", "set device.type to reference");
@@ -74,10 +70,13 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
            {{"stop", OnNonfinite::stop}, {"skip", OnNonfinite::skip}, {"rollback", OnNonfinite::rollback}},
            "when a loss or gradient is not finite: stop (exit 5); skip the update; or go back to the last checkpoint's weights");
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
+  if (out.on_nonfinite == OnNonfinite::stop) s.unused("max_skips", s.path("on_nonfinite"));
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
   read_metric(early, "metric", out.early_stopping.metric, task, "what is watched");
   early.field("patience", out.early_stopping.patience, config::between(0, 1 << 30), "evaluations without improvement; 0: off");
   early.field("min_delta", out.early_stopping.min_delta, config::at_least(0), "the least change that counts as an improvement");
+  if (out.early_stopping.patience == 0)
+    for (const char* key : {"metric", "min_delta"}) early.unused(key, early.path("patience"));
   if (out.early_stopping.patience > 0 && !has_valid_part)
     early.fault("patience",
                 fmt::format("'{}' is {}, but there is no validation part to watch: neither 'data.valid.path' nor 'data.split.valid'",

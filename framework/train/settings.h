@@ -48,7 +48,6 @@ struct TrainSettings {
   bool tensorboard = true;
   // device
   Device device = Device::cpu;
-  std::string unavailable;  // why the device or precision asked for cannot be had: exit 7, once the config has no other fault
   int threads = 0;  // 0: as many as there are cores
 
   optim::OptimizerSettings optimizer;

@@ -35,8 +35,8 @@ struct BigBirdSettings {
                    "short: full attention for sequences of up to (5 + 2 random_blocks) blocks");
   }
   void check(config::Section& section, const Choice& choice) const {
-    if (globals != Globals::external) section.unused("count", section.path("globals") + (globals == Globals::first ? ": first" : ": ends"));
-    if (random_blocks == 0) section.unused("random_prefix", section.path("random_blocks") + ": 0");
+    if (globals != Globals::external) section.unused("count", section.path("globals"));
+    if (random_blocks == 0) section.unused("random_prefix", section.path("random_blocks"));
     if (fallback == Fallback::short_sequences)
       section.warn("fallback", fmt::format("'{}' bigbird: sequences of up to {} rows get full attention ('{}' is short)", choice.type_key,
                                            short_length(), section.path("fallback")));

@@ -39,7 +39,7 @@ struct CompressedSettings {
                    "conv: filters at the start; mean: that of the window");
   }
   void check(config::Section& section, const Choice&) const {
-    if (mode != Mode::conv) section.unused("start", section.path("mode") + (mode == Mode::mean ? ": mean" : ": max"));
+    if (mode != Mode::conv) section.unused("start", section.path("mode"));
   }
   int taps() const { return kernel == 0 ? factor : kernel; }
 };

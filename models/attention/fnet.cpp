@@ -26,7 +26,7 @@ struct FNetSettings {
   }
   void check(config::Section& section, const Choice& choice) const {
     if (grid == Grid::fixed) max_length.check(section, choice);
-    else section.unused("max_length", section.path("mode") + ": exact");
+    else section.unused("max_length", section.path("mode"));
   }
 };
 

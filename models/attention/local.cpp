@@ -34,9 +34,9 @@ void LocalSettings::read(config::Section& section) {
 
 void LocalSettings::check(config::Section& section, const Choice&) const {
   if (form == Form::band)
-    for (const char* key : {"block", "blocks_left", "blocks_right"}) section.unused(key, section.path("form") + ": band");
+    for (const char* key : {"block", "blocks_left", "blocks_right"}) section.unused(key, section.path("form"));
   else
-    for (const char* key : {"left", "right"}) section.unused(key, section.path("form") + ": blocked");
+    for (const char* key : {"left", "right"}) section.unused(key, section.path("form"));
 }
 
 class Local : public PlannedHeads {

@@ -49,7 +49,7 @@ struct SinkhornSettings {
   }
   void check(config::Section& section, const Choice& choice) const {
     if (net != SortNet::Form::attention) max_length.check(section, choice);
-    else section.unused("max_length", section.path("net") + ": attention");
+    else section.unused("max_length", section.path("net"));
   }
 };
 

@@ -35,7 +35,7 @@ struct SparseTransformerSettings {
                                            section.path("stride"), stride));
   }
   void check(config::Section& section, const Choice& choice) const {
-    if (pattern == Pattern::strided) section.unused("summary", section.path("pattern") + ": strided");
+    if (pattern == Pattern::strided) section.unused("summary", section.path("pattern"));
     if (use == Use::alternating && choice.layer.layers == 1)
       section.fault(
           "use",

@@ -44,6 +44,7 @@ struct SynthesizerSettings {
     section.choice("mixture", mixture, {{"none", Mixture::none}, {"sum", Mixture::sum}, {"alpha", Mixture::alpha}},
                    "sum: queries times keys are added; alpha: in learned shares");
     section.field("rank", rank, config::between(1, 1 << 20), "factorised_random: inner size of the product");
+    if (mode != Scores::factorised_random) section.unused("rank", section.path("mode"));
     max_length.read(section);
   }
   void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }

@@ -43,6 +43,10 @@ std::unique_ptr<nn::Model> make(const Case& c, Dtype dtype, const data::Descript
   return models::make_model({.seed = 21, .dtype = dtype}, compare_settings(c.variant, overrides), d);
 }
 
+std::vector<std::string> frozen(const Case& c) {
+  return c.batch_norm ? std::vector<std::string>{"model.norm.freeze=true"} : std::vector<std::string>();
+}
+
 struct Gradients {
   double loss = 0;
   std::vector<Tensor> values;
@@ -147,7 +151,7 @@ TEST_CASE("micro-batches give the gradient of one batch, but for BatchNorm's sta
   const data::Description d = token_description();
   const std::vector<int32_t> lengths{3, 5, 1, 7, 2, 6};
   for (const Case& c : cases()) {
-    const auto model = make(c, Dtype::f64, d, {"model.norm.freeze=true"});
+    const auto model = make(c, Dtype::f64, d, frozen(c));
     const Gradients whole = gradients(*model, device.on, Dtype::f64, {token_batch(d, lengths)});
     const Gradients parts =
         gradients(*model, device.on, Dtype::f64, {token_batch(d, {3, 5}), token_batch(d, {1, 7, 2}, 2), token_batch(d, {6}, 5)});
@@ -165,7 +169,7 @@ TEST_CASE("a sequence's output does not depend on its batch mates in evaluation 
   for (const TestDevice& device : test_devices())
     for (const Case& c : cases())
       for (const Mode mode : {Mode::evaluate, Mode::train}) {
-        const auto model = make(c, device.dtype, d, {"model.norm.freeze=true"});
+        const auto model = make(c, device.dtype, d, frozen(c));
         const auto run = [&](const data::Batch& batch) {
           Context context{.on = device.on, .mode = mode, .seed = 4, .step = 1, .dtype = device.dtype};
           return model->forward(context, batch).value;

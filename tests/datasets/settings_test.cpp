@@ -76,6 +76,10 @@ TEST_CASE("faults of the settings are found before any file is read") {
       {"data: {path: DIR/a.csv}\ntokenizer: {type: byte, vocab_size: 100}\n",
        "'tokenizer.vocab_size' has no meaning with 'tokenizer.type: byte'"},
       {"data: {path: DIR/a.csv, values: v}\n", "'data.values' needs arrays"},
+      {"data: {path: DIR/a.csv, features: [a]}\ntokenizer: {lowercase: true}\n",
+       "'tokenizer.lowercase' has no meaning with 'data.features: [a]"},
+      {"data: {path: DIR/a.csv, window: {length: 3}}\ntokenizer: {type: word}\n", "'tokenizer.type' has no meaning with 'data.window'"},
+      {"data: {path: DIR/a.csv, test: {path: DIR/b}}\n", "test.yaml:1:"},
       {"data: {path: DIR/a.csv, ignored_tag: O}\n", "'data.ignored_tag' has no meaning with 'data.task: classification'"},
   };
   for (const auto& row : table) {
@@ -83,6 +87,7 @@ TEST_CASE("faults of the settings are found before any file is read") {
     const Fault fault = fault_of([&] { settings_of(row.yaml, directory); });
     CHECK(fault.code == 2);
     CHECK(fault.says("test.yaml:"));
+    CAPTURE(fault.text);
     CHECK(fault.says(row.says));
   }
 }

@@ -51,6 +51,10 @@ with Workplace() as work:
     refused(work, 2, train("config.yaml", "checkpoint.keep_last=0"), "checkpoint.keep_last", run="run")
     refused(work, 2, train("config.yaml", "optim.lrr=1"), "lrr", "did you mean 'lr'", run="run")
     refused(work, 7, train("config.yaml", "device.type=cuda"), "cuda", "device.type=cpu", run="run")
+    refused(work, 2, train("config.yaml", "device.type=cuda", "optim.lrr=1"), "'device.type' is cuda", "lrr", "2 errors", run="run")
+    refused(work, 2, train("config.yaml", "model.attention.groups=[{heads: 2}]", "~model.attention.type", "~model.attention.heads"),
+            "'model.attention.groups.0.type' is missing", run="run")
+    refused(work, 2, train("config.yaml", "data.test.path=test.text"), "command line: 'data.test.path=test.text'", "data.format", run="run")
     # Data.
     refused(work, 3, train("config.yaml", "data.train.path=none.tsv"), "none.tsv", run="run")
     refused(work, 3, train("config.yaml", "data.train.label=Targte"), "Targte", "Target", run="run")
@@ -72,7 +76,7 @@ with Workplace() as work:
     aside = [f for f in os.listdir(work.path) if f.startswith("run.old-")]
     check(len(aside) == 1 and os.path.exists(work.file(aside[0], "run.json")), f"the old run was not moved aside: {aside}")
     refused(work, 4, ["eval", "no-run"], "no-run")
-    refused(work, 2, ["train", "--resume", "no-run"], "no-run")
+    refused(work, 4, ["train", "--resume", "no-run"], "no-run")
     last = work.file("run", "checkpoints", "step-00000012.h5")
     with open(last, "rb") as source:
         whole = source.read()

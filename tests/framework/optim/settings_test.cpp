@@ -41,23 +41,25 @@ std::string refusal(const std::string& text) {
 
 TEST_CASE("every key of optim, schedule and averaging is read", "[settings]") {
   const Everything s = read(
-      "optim: {type: sgd, lr: 0.5, betas: [0.8, 0.95], epsilon: 1.0e-6, momentum: 0.7, weight_decay: 0.02, decay_all: true,\n"
-      "        clip_norm: 2, clip_value: 3}\n"
-      "schedule: {type: one_cycle, warmup: 1k, min_lr: 1.0e-5, start_div: 10, final_div: 100}\n"
+      "optim: {type: adam, lr: 0.5, betas: [0.8, 0.95], epsilon: 1.0e-6, weight_decay: 0.02, decay_all: true, clip_norm: 2, clip_value: "
+      "3}\n"
+      "schedule: {type: one_cycle, warmup: 1k, start_div: 10, final_div: 100}\n"
       "averaging: {decay: 0.99, from: 2k}\n");
-  CHECK(s.optim.type == optim::OptimizerType::sgd);
+  const Everything other = read("optim: {type: sgd, momentum: 0.7}\nschedule: {type: cosine, min_lr: 1.0e-5}\n");
+  CHECK(s.optim.type == optim::OptimizerType::adam);
+  CHECK(other.optim.type == optim::OptimizerType::sgd);
   CHECK(s.optim.rate == 0.5);
   CHECK(s.optim.beta1 == 0.8);
   CHECK(s.optim.beta2 == 0.95);
   CHECK(s.optim.epsilon == 1e-6);
-  CHECK(s.optim.momentum == 0.7);
+  CHECK(other.optim.momentum == 0.7);
   CHECK(s.optim.weight_decay == 0.02);
   CHECK(s.optim.decay_all);
   CHECK(s.optim.clip_norm == 2);
   CHECK(s.optim.clip_value == 3);
   CHECK(s.schedule.type == optim::ScheduleType::one_cycle);
   CHECK(s.schedule.warmup == 1000);
-  CHECK(s.schedule.min_rate == 1e-5);
+  CHECK(other.schedule.min_rate == 1e-5);
   CHECK(s.schedule.start_div == 10);
   CHECK(s.schedule.final_div == 100);
   CHECK(s.averaging.decay == 0.99);
@@ -94,6 +96,15 @@ TEST_CASE("values out of range and wrong combinations are refused by name", "[se
       {"schedule: {min_lr: -1}", "schedule.min_lr"},
       {"averaging: {decay: 1}", "averaging.decay"},
       {"averaging: {from: -1}", "averaging.from"},
+      {"optim: {type: sgd, betas: [0.8, 0.9]}", "'optim.betas' has no meaning with 'optim.type: sgd'"},
+      {"optim: {type: sgd, epsilon: 1.0e-6}", "'optim.epsilon' has no meaning with 'optim.type: sgd'"},
+      {"optim: {type: adam, momentum: 0.8}", "'optim.momentum' has no meaning with 'optim.type: adam'"},
+      {"optim: {momentum: 0.8}", "'optim.momentum' has no meaning with 'optim.type: adamw'"},
+      {"optim: {weight_decay: 0, decay_all: true}", "'optim.decay_all' has no meaning with 'optim.weight_decay: 0"},
+      {"schedule: {type: cosine, start_div: 10}", "'schedule.start_div' has no meaning with 'schedule.type: cosine'"},
+      {"schedule: {type: linear, final_div: 10}", "'schedule.final_div' has no meaning with 'schedule.type: linear'"},
+      {"schedule: {min_lr: 1.0e-5}", "'schedule.min_lr' has no meaning with 'schedule.type: constant'"},
+      {"averaging: {from: 100}", "'averaging.from' has no meaning with 'averaging.decay: 0"},
   };
   for (const auto& [text, named] : table) {
     INFO(text);

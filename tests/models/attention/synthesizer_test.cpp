@@ -13,8 +13,8 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 AttentionCase synthesizer(const std::string& mode, std::vector<std::string> own = {}) {
-  std::vector<std::string> overrides{"model.attention.type=synthesizer", "model.attention.synthesizer.mode=" + mode,
-                                     "model.attention.synthesizer.rank=3"};
+  std::vector<std::string> overrides{"model.attention.type=synthesizer", "model.attention.synthesizer.mode=" + mode};
+  if (mode == "factorised_random") overrides.push_back("model.attention.synthesizer.rank=3");
   for (const std::string& o : own) overrides.push_back("model.attention.synthesizer." + o);
   return attention_case(mode + (own.empty() ? "" : " " + own[0]), overrides);
 }
