@@ -7,13 +7,16 @@
 
 namespace tapeformer::datasets {
 
-// Welford's update, which keeps its digits when the mean is far from zero.
-void FeatureStatistics::add(const double* row) {
+// Welford's update, which keeps its digits when the mean is far from zero, with weights (West 1979, Communications of the ACM 22(9)).
+void FeatureStatistics::add(const double* row, int64_t times) {
+  if (times == 0) return;
+  const auto weight = static_cast<double>(times);
   for (size_t f = 0; f < counts_.size(); ++f) {
     if (!data::is_usable(row[f])) continue;
     const double before = row[f] - means_[f];
-    means_[f] += before / static_cast<double>(++counts_[f]);
-    squares_[f] += before * (row[f] - means_[f]);
+    counts_[f] += times;
+    means_[f] += before * weight / static_cast<double>(counts_[f]);
+    squares_[f] += weight * before * (row[f] - means_[f]);
   }
 }
 

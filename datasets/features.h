@@ -13,8 +13,8 @@ namespace tapeformer::datasets {
 class FeatureStatistics {
  public:
   explicit FeatureStatistics(size_t features) : counts_(features), means_(features), squares_(features) {}
-  // One row; values that are missing or not finite are left out.
-  void add(const double* row);
+  // One row, as if it stood `times` times in the data; values that are missing or not finite are left out.
+  void add(const double* row, int64_t times = 1);
   double mean(size_t feature) const { return means_[feature]; }
   // Of the population; 1 for a feature that does not vary.
   double deviation(size_t feature) const;

@@ -46,6 +46,7 @@ std::string settings_text(const DataSettings& d) {
   text += fmt::format("{};{};{};{};{};{};{};", d.ignored_tag, static_cast<int>(d.class_weights), d.standardize, data::name_of(t.kind),
                       t.lowercase, t.vocab_size, t.minimum_count);
   for (const auto& [label, weight] : d.label_weights) text += fmt::format("{}={};", label, weight);
+  if (d.split.valid > 0 || d.split.test > 0) text += "cut 2;";  // the second rule by which parts are cut
   return text;
 }
 

@@ -56,7 +56,12 @@ std::vector<double> class_weights(const DataSettings& settings, const std::vecto
     }
     weights[static_cast<size_t>(found - labels.begin())] = weight;
   }
-  if (settings.class_weights == ClassWeights::none) return weights;
+  if (settings.class_weights == ClassWeights::none) {
+    bool any = labels.empty();
+    for (size_t c = 0; c < labels.size(); ++c) any = any || (weights[c] > 0 && (counts.empty() || counts[c] > 0));
+    if (!any) fail(ExitCode::data, "data.label_weights: every label of the training part weighs 0, so that nothing would be learned");
+    return weights;
+  }
   int64_t samples = 0, present = 0;
   for (const int64_t n : counts) {
     samples += n;
@@ -65,6 +70,11 @@ std::vector<double> class_weights(const DataSettings& settings, const std::vecto
   for (size_t c = 0; c < counts.size(); ++c)
     if (counts[c] > 0) weights[c] = static_cast<double>(samples) / static_cast<double>(present * counts[c]);
   return weights;
+}
+
+void refuse_zero_weights(const DataSettings& settings) {
+  fail(ExitCode::data, "{}: every sample of the training part has weight 0 in '{}': nothing would be learned",
+       printable(settings.train.path), printable(settings.train.weight.empty() ? "weights" : settings.train.weight));
 }
 
 bool is_cut_from_training(const DataSettings& settings, data::Part part) {
@@ -95,6 +105,7 @@ void finish(MemoryDataset& dataset, const DataSettings& settings, const OpenOpti
   data::Description& d = dataset.description();
   if (d.max_length == 0)
     for (const data::Part part : options.parts) d.max_length = std::max<int64_t>(d.max_length, dataset.store(part).longest());
+  if (options.has(data::Part::train) && dataset.store(data::Part::train).weightless()) refuse_zero_weights(settings);
   if (!options.known) d.class_weights = class_weights(settings, d.labels, dataset.label_counts(data::Part::train));
   dataset.report_parts();
   d.fingerprint = fingerprint(settings, options);

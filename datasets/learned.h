@@ -18,6 +18,8 @@ std::vector<std::string> numbered_labels(int64_t classes);
 // One weight a label by the settings; empty when all are 1. `counts` are of the training part. Error(data) for a weight of an unknown
 // label.
 std::vector<double> class_weights(const DataSettings&, const std::vector<std::string>& labels, const std::vector<int64_t>& counts);
+// Error(data): no training sample counts in the loss.
+[[noreturn]] void refuse_zero_weights(const DataSettings&);
 // True for a part that data.split cuts from the training file.
 bool is_cut_from_training(const DataSettings&, data::Part);
 // True when a part that is asked for is the training file or is cut from it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A data set whose samples lie in memory, flat: what the tables are read into.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,10 @@ class SampleStore {
   int64_t size() const { return static_cast<int64_t>(lengths_.size()); }
   int32_t length(int64_t index) const { return lengths_[static_cast<size_t>(index)]; }
   int64_t row(int64_t index) const { return file_rows_[static_cast<size_t>(index)]; }
+  // True when no sample counts in the loss; not known of outlines.
+  bool weightless() const {
+    return !weights_.empty() && std::all_of(weights_.begin(), weights_.end(), [](float w) { return w == 0; });
+  }
   int32_t label(int64_t index) const { return labels_[static_cast<size_t>(index)]; }
   // Rows with each tag; shorter than the labels where the last ones never occur.
   const std::vector<int64_t>& tag_counts() const { return tag_counts_; }

@@ -107,7 +107,10 @@ class SeqDataset : public data::Dataset {
         fail(ExitCode::data, "{}: an empty sample; remove it, or set data.empty: skip to leave such samples out", o.data->where(i));
       else ++o.skipped;
     }
-    if (part == Part::train && o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(source.path));
+    if (part != Part::train) return;
+    if (o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(source.path));
+    if (std::all_of(o.examples.begin(), o.examples.end(), [&](int64_t example) { return o.data->weight(example) == 0; }))
+      refuse_zero_weights(settings_);
   }
 
   static double share(const Split& split, Part part) { return part == Part::valid ? split.valid : part == Part::test ? split.test : 0; }

@@ -39,6 +39,28 @@ int64_t whole_number(const io::Hdf5File& file, const char* attribute) {
   return value && std::holds_alternative<int64_t>(*value) ? std::get<int64_t>(*value) : 0;
 }
 
+// What the config says of the tokenizer is what the file was made with; a default says nothing.
+void check_tokenizer(const io::Hdf5File& file, const data::TokenizerSettings& wanted, const Source& source) {
+  if (!file.has("/tokenizer_json")) return;
+  const data::TokenizerSettings own = data::Tokenizer::from_json(file.dataset("/tokenizer_json").text()).settings(), unsaid;
+  const auto check = [&](const char* key, const auto& of_config, const auto& of_file, const auto& by_default) {
+    if (of_config != by_default && of_config != of_file)
+      fail(ExitCode::data, "{}: tokenizer.{} is {}, but the file's tokens were made with {}; convert the text again, or remove the key",
+           printable(source.path), key, of_config, of_file);
+  };
+  check("type", data::name_of(wanted.kind), data::name_of(own.kind), data::name_of(unsaid.kind));
+  check("lowercase", wanted.lowercase, own.lowercase, unsaid.lowercase);
+  check("vocab_size", wanted.vocab_size, own.vocab_size, unsaid.vocab_size);
+  check("minimum_count", wanted.minimum_count, own.minimum_count, unsaid.minimum_count);
+}
+
+void check_task(const io::Hdf5File& file, data::Task task, const Source& source) {
+  const auto own = file.attribute("/", "task");
+  if (!own || !std::holds_alternative<std::string>(*own) || std::get<std::string>(*own) == name_of(task)) return;
+  fail(ExitCode::data, "{}: data.task is {}, but the file was made for {}", printable(source.path), name_of(task),
+       printable(std::get<std::string>(*own)));
+}
+
 }  // namespace
 
 void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& source, const std::string& group) {
@@ -46,10 +68,11 @@ void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& s
   if (w.length > 0 && (group.empty() || whole_number(file, "window_length") != w.length || whole_number(file, "window_hop") != w.hop))
     fail(ExitCode::data,
          "{}: data.window says windows of {} rows, {} from one to the next, and the file does not say that its samples are such; only "
-         "tables "
-         "are cut into windows: remove data.window, or convert the table with it",
+         "tables are cut into windows: remove data.window, or convert the table with it",
          printable(source.path), w.length, w.hop);
   if (group.empty()) return;
+  check_task(file, d.task, source);
+  check_tokenizer(file, d.tokenizer, source);
   for (const auto& [key, named, dataset] : {std::tuple("weight", source.weight, "/weights"), std::tuple("id", source.id, "/ids")})
     if (!named.empty() && !file.has(group + dataset))
       fail(ExitCode::data, "{}: data.{} is '{}', but the file has no {}{}; add it, or remove data.{}", printable(source.path), key,

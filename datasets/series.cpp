@@ -101,9 +101,12 @@ class Builder {
     data::Description& d = dataset_->description();
     FeatureStatistics statistics(names_.size());
     std::set<std::string> labels;
+    const Window& window = settings_.window;
     for (const Stretch& s : stretches_[0])
       for (size_t r = s.first; r < s.last; ++r) {
-        statistics.add(&s.sequence->values[r * names_.size()]);
+        // Of the samples, as a reader of the converted data sees them: a row that stands in several windows counts in each.
+        const auto row = static_cast<int64_t>(r - s.first), rows = static_cast<int64_t>(s.last - s.first);
+        statistics.add(&s.sequence->values[r * names_.size()], window.length > 0 ? window.covering(row, rows) : 1);
         const std::string& label = s.sequence->rows[r].label;
         if (!label.empty() && !is_ignored(label)) labels.insert(label);
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer attn`: which rows each row may look at, or what it takes of them, for one sequence; as pictures and as HDF5.
 #include <algorithm>
+#include <filesystem>
 
 #include "framework/io/durable_file.h"
 #include "framework/io/hdf5.h"
@@ -133,6 +134,12 @@ std::string line_of(const Map& map, int64_t head, bool pattern, const std::strin
                      pattern ? "" : fmt::format(", the largest {:.4g}", *std::max_element(values.begin(), values.end())), printable(file));
 }
 
+// PREFIX as it was meant where it ends like one of the files.
+std::string without_ending(const std::string& prefix) {
+  const std::filesystem::path path(prefix);
+  return path.extension() == ".png" || path.extension() == ".h5" ? std::filesystem::path(path).replace_extension().string() : prefix;
+}
+
 ExitCode attn(Command& command, const Options& o) {
   const bool pattern = o.pattern;
   AttnSubject s = attn_subject(o.input, command);
@@ -151,13 +158,14 @@ ExitCode attn(Command& command, const Options& o) {
     maps.push_back(pattern ? pattern_of(encoder, static_cast<size_t>(layer), heads, s)
                            : weights_of(encoder, static_cast<size_t>(layer), heads, s));
   // All is computed before anything is written.
-  std::vector<std::pair<std::string, std::string>> files{{o.prefix + ".h5", hdf5_of(maps, of_layer, s, pattern, o.prefix + ".h5")}};
+  const std::string prefix = without_ending(o.prefix);
+  std::vector<std::pair<std::string, std::string>> files{{prefix + ".h5", hdf5_of(maps, of_layer, s, pattern, prefix + ".h5")}};
   std::string lines;
   const bool one = maps.size() * of_layer.size() == 1;
   for (const Map& map : maps)
     for (const int64_t head : of_layer) {
       const int64_t pixels = o.pixels > 0 ? o.pixels : (255 + map.n) / map.n;
-      files.emplace_back(o.prefix + (one ? "" : fmt::format("-layer{}-head{}", map.layer, head)) + ".png",
+      files.emplace_back(prefix + (one ? "" : fmt::format("-layer{}-head{}", map.layer, head)) + ".png",
                          picture(map, head, pixels, pattern));
       lines += line_of(map, head, pattern, files.back().first);
     }

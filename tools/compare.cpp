@@ -180,7 +180,7 @@ void add_compare(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
   const Verb sub = program.verb("compare", "Train a config with each attention variant and seed; one table");
   sub.option("CONFIG", o->words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
-  sub.option("--attention", o->attention, "all, or a list: full,local,linear").list();
+  sub.option("--attention", o->attention, "all, one, or several: full,local,linear").list();
   sub.option("--seeds", o->seeds, "Of the runs: 1,2,3").list();
   sub.option("-o,--output", o->output,
              "Directory of the runs and the table, runs/compare/<run.name> unless given; a second call goes on there");

@@ -93,7 +93,7 @@ class PredictionFile {
       : lines_(description, {.format = "jsonl", .proba = description.task == data::Task::classification, .targets = true}), file_(file) {}
   void add(std::vector<data::Sample>& samples, const data::Batch& batch, const Tensor& outputs) {
     std::vector<InputSample> named;
-    for (data::Sample& sample : samples) named.push_back({.sample = std::move(sample), .named = true});
+    for (data::Sample& sample : samples) named.push_back({.sample = std::move(sample), .where = {}});
     file_.write(lines_.lines(named, batch.packing, outputs));
   }
   void publish() { file_.publish(); }

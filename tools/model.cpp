@@ -129,7 +129,8 @@ void add_model(const Verb& program, Command& command) {
   const Verb verb = sub.verb("summary", "Parameters, arithmetic and memory of a training step, without reading data");
   verb.option("CONFIG", options->words, "A config file, then overrides key.path=value (~key.path removes a key)").required();
   verb.option("--batch", options->batch, "Sequences of a step; train.batch_size unless given").range(1, 1 << 24);
-  verb.option("--length", options->length, "Rows of a sequence; data.max_length unless given, or 128").range(1, 1 << 24);
+  verb.option("--length", options->length, "Rows of a sequence; data.max_length or data.window.length unless given, or 128")
+      .range(1, 1 << 24);
   verb.option("--vocab", options->vocab, "Tokens of the vocabulary; tokenizer.vocab_size unless given, or 32 (bytes: 256)")
       .range(1, 1 << 30);
   verb.option("--classes", options->classes, "Classes or tags; data.classes unless given, or 10").range(1, 1 << 24);

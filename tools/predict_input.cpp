@@ -25,7 +25,7 @@ class TextInput : public SampleInput {
 
   bool next(InputSample& out) override {
     for (std::string line; reader_.next(line); ++skipped_) {
-      out = {.sample = {}, .named = false, .where = fmt::format("{}:{}", name_, reader_.line())};
+      out = {.sample = {}, .where = fmt::format("{}:{}", name_, reader_.line())};
       out.sample.id = std::to_string(reader_.line());
       if (latin1_) line = io::utf8_from_latin1(line);
       else if (const auto bad = io::first_invalid_utf8(line))
@@ -61,7 +61,7 @@ class TableInput : public SampleInput {
 
   bool next(InputSample& out) override {
     for (; table_->next(); ++skipped_) {
-      out = {.sample = {}, .named = named_, .where = table_->where()};
+      out = {.sample = {}, .where = table_->where()};
       out.sample.id = named_ ? table_->text(id_) : std::to_string(table_->row());
       if (tagging_) encoder_.encode_tokens(table_->words(column_), table_->where(column_), out.sample);
       else encoder_.encode_text(table_->text(column_), table_->where(column_), out.sample);

@@ -21,7 +21,6 @@ struct InputSettings {
 
 struct InputSample {
   data::Sample sample;  // its id is a name or a row number
-  bool named = false;
   std::string where;
 };
 

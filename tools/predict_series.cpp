@@ -42,9 +42,9 @@ class SeriesInput : public SampleInput {
       for (size_t r = stretch.first; r < stretch.first + stretch.length; ++r)
         values.insert(values.end(), s.rows[r].values.begin(), s.rows[r].values.end());
       const int64_t row = s.rows[stretch.first].number;
-      out = {.sample = {}, .named = named_ && !windows_, .where = windows_ ? fmt::format("{}, window from row {}", s.where, row) : s.where};
+      out = {.sample = {}, .where = windows_ ? fmt::format("{}, window from row {}", s.where, row) : s.where};
       // A window is named by its first row, as in training.
-      out.sample.id = out.named ? s.name : std::to_string(windows_ ? row : static_cast<int64_t>(at_));
+      out.sample.id = named_ && !windows_ ? s.name : std::to_string(windows_ ? row : static_cast<int64_t>(at_));
       encoder_.encode_values(std::move(values), static_cast<int64_t>(stretch.length), out.where, out.sample);
       if (!out.sample.values.empty()) return true;
     }
@@ -116,8 +116,7 @@ class ArrayInput : public SampleInput {
       const auto from = values_.begin() + static_cast<std::ptrdiff_t>(first_ * features);
       std::vector<double> values(from, from + static_cast<std::ptrdiff_t>(count * features));
       const std::string where = table_->where(column_);
-      out = {
-          .sample = {}, .named = named_, .where = window_.length > 0 ? fmt::format("{}, window from step {}", where, first_ + 1) : where};
+      out = {.sample = {}, .where = window_.length > 0 ? fmt::format("{}, window from step {}", where, first_ + 1) : where};
       out.sample.id = named_ ? table_->text(id_) : std::to_string(table_->row());
       first_ += window_.length > 0 ? window_.hop : 1;
       encoder_.encode_values(std::move(values), count, out.where, out.sample);

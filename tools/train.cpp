@@ -73,6 +73,18 @@ void refuse_patience_for_nothing(const train::TrainSettings& s, const data::Data
          s.early_stopping.patience);
 }
 
+// What a config can ask for and the data cannot give; the run goes on.
+void warn_of_empty_wishes(Log& log, const Experiment& e, const data::Dataset& dataset, std::optional<int64_t> updates) {
+  const datasets::Split& split = e.data.split;
+  for (const auto& [part, share] : {std::pair(data::Part::valid, split.valid), std::pair(data::Part::test, split.test)})
+    if (share > 0 && dataset.size(part) == 0)
+      log.warn("data.split.{} is {}, which of {} samples leaves none for that part", name_of(part), share, dataset.size(data::Part::train));
+  const auto& labels = dataset.description().labels;
+  if (labels.size() == 1) log.warn("the training part has one label, '{}': there is nothing to tell apart", printable(labels[0]));
+  if (updates && e.train.schedule.warmup > *updates)
+    log.warn("schedule.warmup is {}, but the run has {} updates: the rate never reaches optim.lr", e.train.schedule.warmup, *updates);
+}
+
 void refuse_small_disk(const train::DiskNeed& need, const std::filesystem::path& run) {
   const auto free = train::free_bytes(run);
   if (!free || *free >= need.bytes()) return;
@@ -160,6 +172,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
     command.log.warn("{}: the file system has no locks: see to it that no other run writes to this directory",
                      printable(run.path().string()));
   for (const std::string& line : dataset->report()) say(command.log, line);
+  warn_of_empty_wishes(command.log, experiment, *dataset, trainer.expected_updates());
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer, config_digest(document));
   if (const auto updates = trainer.expected_updates())

@@ -20,7 +20,8 @@ Kept kept_rows(int64_t length, int64_t most, Truncate policy, std::string_view w
   switch (policy) {
     case Truncate::error:
       fail(ExitCode::data,
-           "{}: a sequence of {} rows, the longest allowed is {}; set data.truncate to right, left or middle, or raise data.max_length",
+           "{}: a sequence of {} rows, the longest allowed is {}; set data.truncate to right, left or middle, or train with a larger "
+           "data.max_length",
            where, length, most);
     case Truncate::right:
       kept.head = most;

@@ -93,7 +93,8 @@ RunDirectory RunDirectory::create(const fs::path& path, Existing existing) {
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
-  if (!is_run_directory(path)) fail(ExitCode::usage, "{}: is not a run directory (it has no checkpoints/)", printable(path.string()));
+  if (!fs::exists(path)) fail(ExitCode::checkpoint, "{}: no such run", printable(path.string()));
+  if (!is_run_directory(path)) fail(ExitCode::checkpoint, "{}: is not a run directory (it has no checkpoints/)", printable(path.string()));
   auto lock = std::make_unique<io::LockFile>(path / "LOCK", "tapeformer train");
   RunDirectory run(path, std::move(lock));
   run.checkpoints_.remove_temporaries();

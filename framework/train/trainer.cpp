@@ -121,7 +121,11 @@ ExitCode Trainer::run() {
   evaluate_if_due();  // one that was cut short in the sitting before
   if (resumed_ && saved_step_ != state_.step) save();
   while (!updates_done() && !stop()) {
-    if (parts_.signals.take_save_request()) save();
+    if (parts_.signals.take_save_request()) {
+      save();
+      parts_.progress.clear();
+      parts_.log.info("saved {}, as SIGUSR1 asks", printable(parts_.run.checkpoints().file_of(state_.step).string()));
+    }
     if (parts_.signals.take_status_request()) parts_.log.info("step {} epoch {}", state_.step, state_.position.epoch);
     one_update();
   }
@@ -281,9 +285,9 @@ void Trainer::handle_nonfinite(const UpdateResult& result) {
   ++state_.skips_in_a_row;
   parts_.progress.clear();
   if (s.on_nonfinite == OnNonfinite::stop || state_.skips_in_a_row > s.max_skips)
-    fail(ExitCode::nonfinite,
-         "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, look at these rows, or set train.on_nonfinite to skip",
-         result.not_finite, state_.skips_in_a_row > 1 ? fmt::format("{} in a row; ", state_.skips_in_a_row) : "");
+    fail(ExitCode::nonfinite, "loss or gradient not finite at {}; {}lower optim.lr, set optim.clip_norm, or look at these rows{}",
+         result.not_finite, state_.skips_in_a_row > 1 ? fmt::format("{} in a row; ", state_.skips_in_a_row) : "",
+         s.on_nonfinite == OnNonfinite::stop ? "; train.on_nonfinite: skip goes on without such an update" : "");
   if (s.on_nonfinite == OnNonfinite::rollback && roll_back(result)) return;
   parts_.log.warn("not finite at {}: the update is skipped", result.not_finite);
 }

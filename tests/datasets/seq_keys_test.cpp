@@ -3,6 +3,7 @@
 #include "datasets/seq_keys.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "datasets/seq_dataset.h"
 #include "framework/io/hdf5.h"
@@ -25,12 +26,20 @@ void same_when_converted(const Directory& directory, const std::string& table, c
   CHECK(a->description().labels == b->description().labels);
   CHECK(a->description().target_names == b->description().target_names);
   CHECK(a->description().feature_names == b->description().feature_names);
+  const auto near = [](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](double u, double v) { return std::abs(u - v) <= 1e-6 * (1 + std::abs(u)); });
+  };
+  if (a->description().feature_mean.defined()) {
+    CHECK(near(a->description().feature_mean.span<double>(), b->description().feature_mean.span<double>()));
+    CHECK(near(a->description().feature_deviation.span<double>(), b->description().feature_deviation.span<double>()));
+  }
   for (const Part part : {Part::train, Part::valid, Part::test}) {
     REQUIRE(a->size(part) == b->size(part));
     for (int64_t i = 0; i < a->size(part); ++i) {
       const data::Sample x = sample(*a, part, i), y = sample(*b, part, i);
       CHECK(x.tokens == y.tokens);
-      CHECK(x.values.size() == y.values.size());
+      CHECK(near(x.values, y.values));
       CHECK(x.label == y.label);
       CHECK(x.target == y.target);
       CHECK(x.tags == y.tags);
@@ -61,6 +70,49 @@ TEST_CASE("a converted file is read with the keys of its table") {
   same_when_converted(directory, "series.csv", "task: tagging, sequence: q, features: [a], ignored_tag: '1', window: {length: 3, hop: 2}");
   same_when_converted(directory, "series.csv",
                       "task: regression, target: b, features: [a, b], missing: zero_with_flag, window: {length: 4}");
+}
+
+TEST_CASE("a converted file is refused for another task and another tokenizer") {
+  const Directory directory;
+  directory.write("text.csv", "text,label\nA b a,1\nb c,0\n");
+  const std::string tokenizer = "tokenizer: {type: word, lowercase: true, minimum_count: 2}\n";
+  convert_to_hdf5(settings_of("data: {path: DIR/text.csv}\n" + tokenizer, directory), directory.path() / "a.h5");
+  const std::string same = "data: {path: DIR/a.h5}\n";
+  CHECK(fault_of([&] { open(same, directory); }).code == 0);  // what is not said is as the file has it
+  CHECK(fault_of([&] { open(same + tokenizer, directory); }).code == 0);
+  for (const auto& [config, says] :
+       {std::pair(std::string("data: {path: DIR/a.h5, task: regression, target: label}\n"),
+                  "data.task is regression, but the file was made for classification"),
+        std::pair(same + "tokenizer: {type: byte}\n", "tokenizer.type is byte, but the file's tokens were made with word"),
+        std::pair(same + "tokenizer: {vocab_size: 5}\n", "tokenizer.vocab_size is 5, but"),
+        std::pair(same + "tokenizer: {minimum_count: 3}\n", "tokenizer.minimum_count is 3, but the file's tokens were made with 2")}) {
+    CAPTURE(config);
+    const Fault found = fault_of([&] { open(config, directory); });
+    CHECK(found.code == 3);
+    CHECK(found.says(says));
+  }
+}
+
+TEST_CASE("a training part in which nothing counts is refused") {
+  const Directory directory;
+  directory.write("text.csv", "text,label,w\na b,1,0\nb c,0,0\n");
+  directory.write("series.csv", "q,a,label,w\nx,1,u,0\ny,2,v,0\n");
+  for (const char* keys :
+       {"text.csv, weight: w", "series.csv, sequence: q, features: [a], weight: w", "text.csv, label_weights: {0: 0, 1: 0}"}) {
+    CAPTURE(keys);
+    const Fault found = fault_of([&] { open(std::string("data: {path: DIR/") + keys + "}\n", directory); });
+    CHECK(found.code == 3);
+    CHECK(found.says("nothing would be learned"));
+  }
+  convert_to_hdf5(settings_of("data: {path: DIR/text.csv}\n", directory), directory.path() / "a.h5");
+  io::Hdf5File f = io::Hdf5File::create(directory.path() / "b.h5");
+  f.write("/train/input_ids", Tensor::of(std::vector<int32_t>{1, 2}));
+  f.write("/train/offsets", Tensor::of(std::vector<int64_t>{0, 1, 2}));
+  f.write("/train/labels", Tensor::of(std::vector<int32_t>{0, 1}));
+  f.write("/train/weights", Tensor::of(std::vector<float>{0, 0}));
+  f.close();
+  CHECK(fault_of([&] { open("data: {path: DIR/a.h5}\n", directory); }).code == 0);
+  CHECK(fault_of([&] { open("data: {path: DIR/b.h5}\n", directory); }).says("nothing would be learned"));
 }
 
 TEST_CASE("an ignored tag of HDF5 is not learned") {

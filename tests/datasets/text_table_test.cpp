@@ -280,7 +280,7 @@ TEST_CASE("faults of the data name file, line, row and column") {
       {"a.csv", "text,target\na,1\nb,\"1,5\"\n", "task: regression", "'1,5' is no number"},
       {"a.csv", "text,label,w\na,x,1\nb,x,-1\n", "weight: w", "a.csv:3: row 2, column 'w'"},
       {"a.csv", "tokens,tags\na b,X\n", "task: tagging", "a.csv:2: row 1, column 'tags': 1 tags for 2 words"},
-      {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\"}\n", "", "a.jsonl:2: row 2, column 'label': the label is missing"},
+      {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n{\"text\":\"a\"}\n", "", "a.jsonl:2: row 2, column 'label': the row has no such key"},
       {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n{\"text\":[1],\"label\":1}\n", "", "a.jsonl:2: row 2, column 'text'"},
       {"a.jsonl", "{\"text\":\"a\",\"label\":1}\n\n{\"text\":\n", "", "a.jsonl:3:"},
       {"a.jsonl", "[1]\n", "", "a.jsonl:1: one JSON object"},

@@ -105,6 +105,8 @@ def patterns(work):
         check("encoder.layers.0.attention" not in h5 and "tokens" not in h5, "what was not asked for")
     image, depth = pixels(work.file("band.png"))
     check(depth == 1 and (image == numpy.kron(~expected, numpy.ones((3, 3))) * 255).all(), "the picture")
+    check(ok(work, *words, "--length", "20", "--layer", "1", "--head", "0", "-o", "ended.png")[0].endswith("  ended.png"), "a prefix that names the file")
+    check(os.path.exists(work.file("ended.h5")) and not os.path.exists(work.file("ended.png.png")), "a prefix that names the file")
     # Weights have the same pattern; a mix of heads has one each.
     ok(work, *words[:-1], "--length", "20", "--layer", "0", "-o", "weights")
     with h5py.File(work.file("weights.h5"), "r") as h5:

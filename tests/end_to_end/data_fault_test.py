@@ -177,7 +177,17 @@ def sizes(work):
                 check(steps == 2 * -(-count // batch), f"{count} samples in batches of {batch}: {steps} updates")
 
 
+def empty_wishes(work):
+    # What a config asks for and the data cannot give is said, and the run goes on.
+    work.write("few.csv", "text,label\na,1\nb,1\nc,1\n")
+    done = work.train("few", "data.train.path=few.csv", *TABLE, "data.split.test=0.1", "schedule.warmup=9", "--overwrite")
+    for needle in ("data.split.test is 0.1, which of 3 samples leaves none", "one label, '1'", "schedule.warmup is 9, but the run has 1 updates"):
+        check(f"warning: {needle}" in done.stderr or f"warning: the training part has {needle}" in done.stderr, f"'{needle}' is not said: {done.stderr}")
+    said = work.train("wanting-nothing", "schedule.warmup=12").stderr
+    check("tell apart" not in said and "never reaches" not in said and "leaves none" not in said, "a warning of a run that has what it asks for")
+
+
 with Workplace() as work:
-    for part in (labels, numbers, long_tables, json_lines, encodings, tokens, text, repeated, sizes):
+    for part in (labels, numbers, long_tables, json_lines, encodings, tokens, text, repeated, sizes, empty_wishes):
         part(work)
 finish(375)

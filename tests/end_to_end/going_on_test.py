@@ -2,6 +2,7 @@
 """Going on with a run: evaluations that are logged and saved once, older checkpoints and those that were set aside, configs that lack a part."""
 import csv
 import os
+import re
 
 import h5py
 import numpy
@@ -47,6 +48,24 @@ def evaluated_once(work):
     before = times_of(work.file("at-its-end"))
     done = work.resume("at-its-end", "train.duration=6")
     check("already complete" in done.stderr and times_of(work.file("at-its-end")) == before, f"an evaluation at the start was not saved: {done.stderr}")
+
+
+def meaningless(work):
+    # A config with a warning makes a run that can be read again: what has no meaning is not stored.
+    done = work.train("warned", "optim.type=sgd", "model.attention.type=local", "model.attention.local.form=blocked", "eval.every=1ep", "train.duration=3")
+    check(done.stderr.count("'model.attention.local.left' has no meaning with 'model.attention.local.form: blocked'") == 1, done.stderr)
+    check(re.search(r"^ *left: 128  # from: default; config.yaml:\d+ has no meaning", work.read("warned", "config.resolved.yaml"), re.M), "the default stands in its place")
+    done = work.resume("warned", "train.duration=5")
+    check("no meaning" not in done.stderr and work.metrics("warned")[-1]["step"] == 5, done.stderr)
+    for verb in (["eval", "warned"], ["predict", "warned", "test.tsv"], ["config", "check", work.file("warned", "config.resolved.yaml")]):
+        done = work.call(*verb)
+        check(done.returncode == 0 and "no meaning" not in done.stderr, f"{verb}: {done.stderr}")
+
+
+def absent(work):
+    # A run or checkpoint that is not there has one exit code, whoever looks for it.
+    for words in (["train", "--resume", "nowhere"], ["eval", "nowhere"], ["predict", "nowhere", "test.tsv"], ["train", "config.yaml", "-o", "run", "--init-from", "nowhere"]):
+        work.refused(4, words, "nowhere: no such")
 
 
 def older(work):
@@ -105,6 +124,6 @@ def nothing_to_watch(work):
 
 
 with Workplace() as work:
-    for part in (evaluated_once, older, fewer_groups, nothing_to_watch):
+    for part in (evaluated_once, meaningless, absent, older, fewer_groups, nothing_to_watch):
         part(work)
 finish(55)

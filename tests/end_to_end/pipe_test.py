@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`predict` on a pipe that stays open: each row is answered before the next one is sent."""
+import json
 import os
 import select
 import subprocess
@@ -84,6 +85,28 @@ with Workplace() as work:
     check(done.returncode == 3 and "3 numbers in a row, the model reads 2" in done.stderr, done.stderr)
     done = work.call("predict", "arrays", "-", "--input", "csv", stdin="values\n1\n")
     check(done.returncode == 2, done.stderr)
+    # What becomes of long and empty samples may change; how the model was made may not.
+    long = "1 " * 70
+    done = work.call("predict", "run", "-", stdin=f"{texts[0]}\n\n{long}\n")
+    check(done.returncode == 3 and "data.empty: skip" in done.stderr, done.stderr)
+    done = work.call("predict", "run", "-", "data.empty=skip", stdin=f"{texts[0]}\n\n{long}\n")
+    check(done.returncode == 3 and "data.truncate" in done.stderr, done.stderr)
+    for words in (["-", "data.empty=skip", "data.truncate=right"], ["data.empty=skip", "data.truncate=right"]):
+        done = work.call("predict", "run", *words, stdin=f"{texts[0]}\n\n{long}\n")
+        check(done.returncode == 0 and [line.split(",")[0] for line in done.stdout.splitlines()] == ["id", "1", "3"], f"{words}: {done.stdout}{done.stderr}")
+        check("1 empty ones left out" in done.stderr and "1 sequences cut to 64 rows" in done.stderr, done.stderr)
+    work.refused(2, ["predict", "run", "-", "optim.lr=1"], "'optim.lr' is nothing that predict can change", "data.truncate", run="none")
+    # Evaluation too.
+    work.write("long.tsv", f"Source\tTarget\n{texts[0]}\t9\n{long}\t1\n")
+    work.refused(3, ["eval", "run", "data.test.path=long.tsv"], "long.tsv:3", "data.truncate", run="none")
+    done = work.call("eval", "run", "data.test.path=long.tsv", "data.truncate=left", "--json")
+    check(done.returncode == 0 and json.loads(done.stdout)["samples"] == 2, done.stderr)
+    # A row of JSON without the key is no empty sample.
+    done = work.call("predict", "run", "-", "data.empty=skip", "--input", "jsonl", stdin=f'{{"Source": "{texts[0]}"}}\n{{"Sauce": "x"}}\n')
+    check(done.returncode == 3 and "row 2, column 'Source': the row has no such key" in done.stderr, done.stderr)
+    # Ids are of one type, in predictions and in evaluations.
+    done = work.call("predict", "run", "-", "--format", "jsonl", stdin=f"{texts[0]}\n")
+    check(json.loads(done.stdout)["id"] == "1", done.stdout)
     many = work.file("many.csv")
     with open(many, "w", encoding="utf-8") as out:
         out.write("Source\n" + "".join(f"{t}\n" for t in texts) * 3000)

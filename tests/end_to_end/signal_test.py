@@ -69,6 +69,7 @@ with Workplace() as work:
     wait_for("SIGUSR1: later updates", lambda: max(logged(work, "usr")) > at, process)
     process.send_signal(signal.SIGTERM)
     stopped(process, 143, "usr")
+    check(f"step-{at:08d}.h5, as SIGUSR1 asks" in work.read("usr", "log.txt"), "SIGUSR1 is not answered")
     ends_the_same(work, "usr")
 
     done = work.call("train", "config.yaml", "-o", "limit", "--max-time", "1s", *ENDLESS)

@@ -24,6 +24,7 @@ def inputs(work):
     work.write("numbers.yaml", CONFIG.replace(".tsv", ".csv").replace("  max_length", "  sequence: sequence\n  max_length"))
     work.write("values.yaml", CONFIG.replace(".tsv", ".h5"))
     work.write("targets.yaml", CONFIG.replace("task: classification", "task: regression").replace("label: Target", "target: [a, b]"))
+    check(summary(work, "numbers.yaml", "data.window.length=40", "~data.max_length")["length"] == 40, "the length of the windows")
     # HDF5 holds tokens or numbers; which, only the file says, or the option.
     tokens, rows = summary(work, "values.yaml", "--vocab", "50"), summary(work, "values.yaml", "--features", "3")
     check((tokens["vocab_size"], tokens["features"]) == (50, 0), str(tokens))

@@ -9,7 +9,10 @@ import json
 import os
 import sys
 
-import h5py
+try:
+    import h5py
+except ImportError:
+    sys.exit(print("same_run.py needs h5py: apt-get install python3-h5py", file=sys.stderr) or 2)
 
 GROUPS = ("model", "buffers", "optimizer", "ema", "scheduler", "data", "control")
 VOLATILE = {"time", "tokens_per_s", "samples_per_s", "peak_bytes"}
