@@ -45,6 +45,7 @@ std::vector<std::string> numbered_labels(int64_t classes) {
 
 std::vector<double> class_weights(const DataSettings& settings, const std::vector<std::string>& labels,
                                   const std::vector<int64_t>& counts) {
+  if (settings.task == data::Task::regression) return {};
   if (settings.class_weights == ClassWeights::none && settings.label_weights.empty()) return {};
   std::vector<double> weights(labels.size(), 1);
   for (const auto& [label, weight] : settings.label_weights) {
@@ -105,7 +106,7 @@ void finish(MemoryDataset& dataset, const DataSettings& settings, const OpenOpti
   data::Description& d = dataset.description();
   if (d.max_length == 0)
     for (const data::Part part : options.parts) d.max_length = std::max<int64_t>(d.max_length, dataset.store(part).longest());
-  if (options.has(data::Part::train) && dataset.store(data::Part::train).weightless()) refuse_zero_weights(settings);
+  if (!options.known && dataset.store(data::Part::train).weightless()) refuse_zero_weights(settings);
   if (!options.known) d.class_weights = class_weights(settings, d.labels, dataset.label_counts(data::Part::train));
   dataset.report_parts();
   d.fingerprint = fingerprint(settings, options);

@@ -120,6 +120,7 @@ class LongReader {
     LongRow row = row_without_label();
     const size_t rows = sequence.values.size() / features;
     std::vector<std::string> tags;
+    if (settings_.task != Task::regression) table_->need(label_);
     if (settings_.task == Task::tagging) tags = table_->words(label_);
     else if (settings_.task == Task::classification) row.label = label_of(table_->text(label_));
     if (settings_.task == Task::tagging && tags.size() != rows)

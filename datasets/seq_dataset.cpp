@@ -37,7 +37,7 @@ std::string numbered_tokenizer(int64_t vocab_size) {
 
 class SeqDataset : public data::Dataset {
  public:
-  SeqDataset(const DataSettings& settings, const OpenOptions& options) : settings_(settings) {
+  SeqDataset(const DataSettings& settings, const OpenOptions& options) : settings_(settings), known_(options.known != nullptr) {
     description_ = options.known ? *options.known : described(settings);
     for (const Part part : options.parts) open(part);
     if (!options.known) learn();
@@ -90,6 +90,7 @@ class SeqDataset : public data::Dataset {
     if (!own && !cut && part != Part::train && (foreign || !file.has(group))) return;
     if (!foreign && !file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(source.path), group);
     check_keys(file, settings_, source, foreign ? "" : group);
+    if (!known_) check_contents(file, settings_, source);
     Opened& o = at(part);
     o.path = source.path;
     if (foreign) {
@@ -109,7 +110,7 @@ class SeqDataset : public data::Dataset {
     }
     if (part != Part::train) return;
     if (o.examples.empty()) fail(ExitCode::data, "{}: no training sample", printable(source.path));
-    if (std::all_of(o.examples.begin(), o.examples.end(), [&](int64_t example) { return o.data->weight(example) == 0; }))
+    if (!known_ && std::all_of(o.examples.begin(), o.examples.end(), [&](int64_t example) { return o.data->weight(example) == 0; }))
       refuse_zero_weights(settings_);
   }
 
@@ -195,8 +196,12 @@ class SeqDataset : public data::Dataset {
 
   void learn_features(const Opened& train) {
     FeatureStatistics statistics(static_cast<size_t>(train.data->features()));
-    train.data->each_values([&](int64_t example, int64_t, int64_t count, const double* values) {
-      for (int64_t r = 0; r < count && train.has(example); ++r) statistics.add(values + r * train.data->features());
+    train.data->each_values([&](int64_t example, int64_t first, int64_t count, const double* values) {
+      if (!train.has(example)) return;
+      const data::Kept rows = kept(train, example);
+      for (int64_t r = 0; r < count; ++r)
+        if (first + r < rows.head || first + r >= train.data->length(example) - rows.tail)
+          statistics.add(values + r * train.data->features());
     });
     describe_features(settings_, feature_names(files_.at(train.path), settings_.train, train.data->features()), statistics, description_);
   }
@@ -342,6 +347,7 @@ class SeqDataset : public data::Dataset {
   }
 
   const DataSettings settings_;
+  const bool known_;  // the description of a trained model, which the file's contents are compared with
   data::Description description_;
   std::map<std::string, io::Hdf5File> files_;
   std::map<std::string, io::FileStamp> stamps_;

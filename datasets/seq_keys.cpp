@@ -41,9 +41,13 @@ int64_t whole_number(const io::Hdf5File& file, const char* attribute) {
 
 // What the config says of the tokenizer is what the file was made with; a default says nothing.
 void check_tokenizer(const io::Hdf5File& file, const data::TokenizerSettings& wanted, const Source& source) {
-  if (!file.has("/tokenizer_json")) return;
-  const data::TokenizerSettings own = data::Tokenizer::from_json(file.dataset("/tokenizer_json").text()).settings(), unsaid;
+  const bool has_one = file.has("/tokenizer_json");
+  const data::TokenizerSettings unsaid,
+      own = has_one ? data::Tokenizer::from_json(file.dataset("/tokenizer_json").text()).settings() : unsaid;
   const auto check = [&](const char* key, const auto& of_config, const auto& of_file, const auto& by_default) {
+    if (of_config != by_default && !has_one)
+      fail(ExitCode::data, "{}: tokenizer.{} is {}, but the file has no text that was cut into tokens; remove the key",
+           printable(source.path), key, of_config);
     if (of_config != by_default && of_config != of_file)
       fail(ExitCode::data, "{}: tokenizer.{} is {}, but the file's tokens were made with {}; convert the text again, or remove the key",
            printable(source.path), key, of_config, of_file);
@@ -71,12 +75,15 @@ void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& s
          "tables are cut into windows: remove data.window, or convert the table with it",
          printable(source.path), w.length, w.hop);
   if (group.empty()) return;
-  check_task(file, d.task, source);
-  check_tokenizer(file, d.tokenizer, source);
   for (const auto& [key, named, dataset] : {std::tuple("weight", source.weight, "/weights"), std::tuple("id", source.id, "/ids")})
     if (!named.empty() && !file.has(group + dataset))
       fail(ExitCode::data, "{}: data.{} is '{}', but the file has no {}{}; add it, or remove data.{}", printable(source.path), key,
            printable(named), group, dataset, key);
+}
+
+void check_contents(const io::Hdf5File& file, const DataSettings& d, const Source& source) {
+  check_task(file, d.task, source);
+  check_tokenizer(file, d.tokenizer, source);
 }
 
 std::vector<std::string> texts_of(const io::Hdf5File& file, const std::string& name) {

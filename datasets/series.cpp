@@ -18,6 +18,7 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 #include "framework/data/encoder.h"
+#include "framework/data/truncate.h"
 
 namespace tapeformer::datasets {
 namespace {
@@ -101,18 +102,23 @@ class Builder {
     data::Description& d = dataset_->description();
     FeatureStatistics statistics(names_.size());
     std::set<std::string> labels;
-    const Window& window = settings_.window;
     for (const Stretch& s : stretches_[0])
       for (size_t r = s.first; r < s.last; ++r) {
-        // Of the samples, as a reader of the converted data sees them: a row that stands in several windows counts in each.
-        const auto row = static_cast<int64_t>(r - s.first), rows = static_cast<int64_t>(s.last - s.first);
-        statistics.add(&s.sequence->values[r * names_.size()], window.length > 0 ? window.covering(row, rows) : 1);
+        statistics.add(&s.sequence->values[r * names_.size()], samples_with(s, r));
         const std::string& label = s.sequence->rows[r].label;
         if (!label.empty() && !is_ignored(label)) labels.insert(label);
       }
     describe_features(settings_, names_, statistics, d);
     if (settings_.task == Task::classification && settings_.classes > 0) d.labels = numbered_labels(settings_.classes);
     else d.labels = sorted_labels({labels.begin(), labels.end()});
+  }
+
+  // How many samples a row stands in, as the model gets them: several windows, or none where it is cut off.
+  int64_t samples_with(const Stretch& s, size_t r) const {
+    const auto row = static_cast<int64_t>(r - s.first), rows = static_cast<int64_t>(s.last - s.first);
+    if (settings_.window.length > 0) return settings_.window.covering(row, rows);
+    const data::Kept kept = data::kept_rows(rows, settings_.max_length, settings_.truncate, s.table->where(s.sequence->rows[s.first]));
+    return row < kept.head || row >= rows - kept.tail;
   }
 
   bool is_ignored(const std::string& tag) const {

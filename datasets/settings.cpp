@@ -56,6 +56,7 @@ void read_split(Section& data, DataSettings& d) {
   s.field("valid", d.split.valid, config::from_below(0, 1), "share of the validation part");
   s.field("test", d.split.test, config::from_below(0, 1), "share of the test part");
   s.field("seed", d.split.seed, "seed of the split; another seed makes other parts");
+  if (d.split.valid == 0 && d.split.test == 0) s.unused("seed", s.path("valid"));
   if (d.split.valid + d.split.test >= 1)
     s.fault("valid", "'data.split.valid' and 'data.split.test' leave nothing to train on", "their sum must be below 1");
   if (d.split.valid > 0 && d.valid.given())
@@ -100,12 +101,21 @@ void read_tokenizer(Section s, DataSettings& d) {
   s.field("minimum_count", d.tokenizer.minimum_count, config::at_least(1), "tokens seen less often in the training part are <unk>");
   if (d.tokenizer.kind == TokenizerKind::byte)
     for (const char* key : {"vocab_size", "minimum_count"}) s.unused(key, "tokenizer.type");
-  else if (d.tokenizer.vocab_size == 1)
+  else if (d.tokenizer.vocab_size == 1 && !d.numeric())
     s.fault("vocab_size", "'tokenizer.vocab_size: 1' leaves nothing but <unk>", "use 0 for all tokens, or 2 and more");
   if (d.numeric())
-    for (const char* key : {"type", "lowercase", "vocab_size", "minimum_count"}) s.unused(key, d.numeric_key());
-  if (d.task == data::Task::tagging && d.tokenizer.kind == TokenizerKind::byte)
+    for (const char* key : {"type", "lowercase", "vocab_size", "minimum_count"}) s.unused(key, d.numeric_key);
+  if (d.task == data::Task::tagging && d.tokenizer.kind == TokenizerKind::byte && !d.numeric())
     s.fault("type", "'tokenizer.type: byte' cannot be used with 'data.task: tagging', where a tag belongs to a word", "use whitespace");
+}
+
+std::string numeric_key_of(Section& data, const DataSettings& d) {
+  const Section train = data.section("train", {});
+  const Source& s = d.train;
+  for (const auto& [key, given] :
+       {std::pair("features", !s.features.empty()), {"sequence", !s.sequence.empty()}, {"values", !s.values.empty()}})
+    if (given) return train.given(key) ? train.path(key) : data.path(key);
+  return d.window.length > 0 ? data.path("window") : "";
 }
 
 void check_sources(Section& data, const DataSettings& d) {
@@ -171,13 +181,20 @@ DataSettings DataSettings::read(Section root) {
            "their own");
   s.count("classes", d.classes, config::between(0, 1 << 20),
           "classification: above 0, labels must be whole numbers from 0 to classes - 1; 0: labels are words, found in the training part");
+  if (d.task == Task::regression) s.unused("classes", "data.task");
   s.field("ignored_tag", d.ignored_tag, "tagging: rows with this tag are not learned");
   read_class_weights(s, d);
   s.field("standardize", d.standardize,
           "numeric sequences: subtract the mean of a feature and divide by its deviation, both of the training part");
   s.field("shuffle", d.shuffle, "another order of the training part in each epoch");
   read_window(s, d);
+  d.numeric_key = numeric_key_of(s, d);
   read_tokenizer(root.section("tokenizer", "how text becomes tokens"), d);
+  if (!d.numeric() && d.train.given() && d.format_of(d.train) != Format::hdf5) {
+    const char* text = d.task == Task::tagging ? "tokens" : "text";
+    const Section train = s.section("train", {});
+    for (const char* key : {"standardize", "missing"}) s.unused(key, train.given(text) ? train.path(text) : s.path(text));
+  }
   check_sources(s, d);
   check_format(s, d);
   return d;
@@ -195,13 +212,6 @@ Format DataSettings::format_of(const Source& s) const {
   if (extension == ".jsonl" || extension == ".ndjson") return Format::jsonl;
   if (extension == ".h5" || extension == ".hdf5") return Format::hdf5;
   return Format::by_extension;
-}
-
-std::string DataSettings::numeric_key() const {
-  if (!train.features.empty()) return "data.features";
-  if (!train.sequence.empty()) return "data.sequence";
-  if (!train.values.empty()) return "data.values";
-  return window.length > 0 ? "data.window" : "";
 }
 
 }  // namespace tapeformer::datasets

@@ -74,9 +74,9 @@ struct DataSettings {
   static DataSettings read(config::Section root);
   const Source& source(data::Part part) const;
   Format format_of(const Source&) const;
-  // The key that makes the sequences numeric, rows of a long table or arrays of JSONL; empty where none does.
-  std::string numeric_key() const;
-  bool numeric() const { return !numeric_key().empty(); }
+  // The key that makes the sequences numeric, rows of a long table or arrays of JSONL, as the config gives it; empty where none does.
+  std::string numeric_key;
+  bool numeric() const { return !numeric_key.empty(); }
 };
 
 }  // namespace tapeformer::datasets

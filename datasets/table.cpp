@@ -167,7 +167,7 @@ class JsonlTable : public Table {
     return true;
   }
   std::string text(size_t column) const override {
-    const nlohmann::json* v = present(column);
+    const nlohmann::json* v = value(column);
     if (!v) return {};
     if (v->is_string()) return v->get<std::string>();
     if (v->is_structured()) fail(ExitCode::data, "{}: an array or object where one text is expected", where(column));
@@ -184,8 +184,11 @@ class JsonlTable : public Table {
     if (v->is_string()) return checked_number(*this, column, v->get<std::string>());
     fail(ExitCode::data, "{}: {} is no number", where(column), printable(v->dump().substr(0, 60)));
   }
+  void need(size_t column) const override {
+    if (!object_.contains(columns_[column])) fail(ExitCode::data, "{}: the row has no such key", where(column));
+  }
   std::vector<std::string> words(size_t column) const override {
-    const nlohmann::json* v = present(column);
+    const nlohmann::json* v = value(column);
     if (!v) return {};
     if (v->is_string()) return words_of(v->get<std::string>());
     if (!v->is_array()) fail(ExitCode::data, "{}: expected an array of words", where(column));
@@ -221,11 +224,6 @@ class JsonlTable : public Table {
   const nlohmann::json* value(size_t column) const {
     const auto found = object_.find(columns_[column]);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  // The same of a text, which is empty only where the row says so.
-  const nlohmann::json* present(size_t column) const {
-    if (!object_.contains(columns_[column])) fail(ExitCode::data, "{}: the row has no such key", where(column));
-    return value(column);
   }
   // A number or a boolean as it stands in the file.
   std::string typed(const nlohmann::json& v, size_t column, size_t place) const {

@@ -22,9 +22,10 @@ class Table {
   virtual bool next() = 0;
   // False when next() would wait for a pipe.
   virtual bool ready() = 0;
-  // Cells of the present row. Text of a number or a boolean is what was typed, of a cell that is null it
-  // is empty; Error(data) where a row of JSON lacks the key.
+  // Cells of the present row. Text of a number or a boolean is what was typed, of a missing cell it is empty.
   virtual std::string text(size_t column) const = 0;
+  // Error(data) where the present row of JSON lacks the key, for a cell whose absence is not the same as nothing.
+  virtual void need(size_t) const {}
   // The JSON of a cell that is an array or an object; nothing for any other.
   virtual std::optional<std::string> json(size_t) const { return std::nullopt; }
   // NaN for a missing cell; Error(data) for text that is no number.

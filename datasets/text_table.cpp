@@ -76,7 +76,9 @@ class TextReader {
     const bool shared = &source == &settings_.train && splits();
     for (size_t i = 0; table->next(); ++i) {
       if (shared && i >= assigned_.size()) fail(ExitCode::data, "{}: the file changed while it was read", printable(source.path));
-      if (!shared || assigned_[i] == part) visit(*table, columns);
+      if (shared && assigned_[i] != part) continue;
+      table->need(columns.sequence);
+      visit(*table, columns);
     }
   }
 
@@ -90,9 +92,11 @@ class TextReader {
   }
 
   std::string label(const Table& table, const Columns& columns) const {
+    table.need(columns.label);
     return canonical_label(table.text(columns.label), settings_.classes, table.where(columns.label));
   }
   std::vector<std::string> tags(const Table& table, const Columns& columns, size_t words) const {
+    table.need(columns.label);
     std::vector<std::string> tags = table.words(columns.label);
     if (tags.size() != words)
       fail(ExitCode::data, "{}: {} tags for {} words; every word needs one", table.where(columns.label), tags.size(), words);

@@ -29,7 +29,7 @@ void read_norm(config::Section s, ModelSettings& out) {
            fmt::format("'{}' is {}: the weight of the OLD value; PyTorch's momentum is 1 minus this", s.path("momentum"), bn.momentum));
   if (!out.has_batch_norm())
     for (const char* key : {"momentum", "freeze", "freeze_from"}) s.unused(key, s.path("type"));
-  if (bn.freeze && bn.freeze_from > 0)
+  else if (bn.freeze && bn.freeze_from > 0)
     s.fault("freeze_from", fmt::format("'{}' is true and '{}' is {}: frozen from the start or from an update, not both", s.path("freeze"),
                                        s.path("freeze_from"), bn.freeze_from));
 }

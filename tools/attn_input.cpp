@@ -6,6 +6,7 @@
 #include "framework/core/random.h"
 #include "framework/data/encoder.h"
 #include "framework/io/text.h"
+#include "tools/overrides.h"
 #include "tools/predict_input.h"
 
 namespace tapeformer::tools {
@@ -16,22 +17,9 @@ bool is_config(const std::string& model) {
   return (extension == ".yaml" || extension == ".yml") && !std::filesystem::is_directory(model);
 }
 
-// The overrides and the file among the words.
-struct Words {
-  std::vector<std::string> overrides;
-  std::string file;
-};
-
 Words sorted(const AttnInput& o) {
-  Words out;
-  for (const std::string& word : o.words) {
-    const bool override_ = (word.find('=') != std::string::npos || word.starts_with("~")) && !std::filesystem::exists(word);
-    if (override_) out.overrides.push_back(word);
-    else if (out.file.empty()) out.file = word;
-    else fail(ExitCode::usage, "'{}': one file is enough, and '{}' is given", printable(word), printable(out.file));
-  }
-  if (!out.overrides.empty() && !is_config(o.model))
-    fail(ExitCode::usage, "'{}': overrides are for a CONFIG; {} has its own config", out.overrides[0], printable(o.model));
+  Words out = sorted_words(o.words);
+  if (!is_config(o.model)) check_overrides(out.overrides, "attn", sample_keys);
   const int given = o.text.has_value() + !out.file.empty() + (o.length > 0);
   if (given != 1) fail(ExitCode::usage, "attn needs one sequence: --text, a FILE, or --length for a random one");
   return out;
@@ -92,8 +80,10 @@ void from_config(const AttnInput& o, const Words& words, Command& command, AttnS
   s.model = make_model(s.experiment, s.description);
 }
 
-void from_run(const AttnInput& o, Command& command, AttnSubject& s) {
-  Trained t = load_trained(o.model, "", command.flag_overrides(), command.log);
+void from_run(const AttnInput& o, const Words& words, Command& command, AttnSubject& s) {
+  std::vector<std::string> overrides = words.overrides;
+  for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
+  Trained t = load_trained(o.model, "", overrides, command.log);
   s.source = t.file.string();
   s.experiment = std::move(t.experiment);
   s.description = std::move(t.description);
@@ -108,7 +98,7 @@ AttnSubject attn_subject(const AttnInput& o, Command& command) {
   const Words words = sorted(o);
   AttnSubject s;
   if (is_config(o.model)) from_config(o, words, command, s);
-  else from_run(o, command, s);
+  else from_run(o, words, command, s);
   if (o.length > s.description.max_length)
     fail(ExitCode::usage, "--length {} is above the {} rows that the model takes", o.length, s.description.max_length);
   const data::Sample sample = o.length > 0 ? drawn(s.description, o.length) : read_sample(o, words.file, s, command.log);

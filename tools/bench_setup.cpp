@@ -14,7 +14,7 @@ void check_measurable(const datasets::DataSettings& data) {
   constexpr const char* rest = "bench measures random tokens of a classification; measure a config of one, or override it";
   if (data.task != data::Task::classification)
     fail(ExitCode::usage, "'data.task: {}': {} with data.task=classification", name_of(data.task), rest);
-  if (const std::string key = data.numeric_key(); !key.empty())
+  if (const std::string& key = data.numeric_key; !key.empty())
     fail(ExitCode::usage, "'{}' makes sequences of numbers: {} with ~{}", key, rest, key);
 }
 

@@ -21,9 +21,9 @@ std::map<std::string, std::string> without_seed(std::map<std::string, std::strin
   return values;
 }
 
-// The section of a variant that this run does not use, or how it is logged: no result depends on it.
+// The section of a variant that this run does not use, how it is logged, how many threads it has: no result depends on it.
 bool irrelevant(const std::string& key, const std::set<std::string>& used) {
-  if (key.starts_with("log.")) return true;
+  if (key.starts_with("log.") || key == "device.threads") return true;
   for (const models::AttentionVariant& v : models::attention_variants())
     if (!used.contains(std::string(v.name)) && key.starts_with(fmt::format("model.attention.{}.", v.name))) return true;
   return false;
@@ -127,7 +127,8 @@ void refuse_other_training(const std::vector<VariantResult>& variants) {
 std::map<std::string, std::string> values_of_run(const std::filesystem::path& file) {
   Log silent(LogLevel::off);
   try {
-    config::Document document = config::Document::load(file, {});
+    config::Document document = config::Document::from_checkpoint(io::read_file(file, ExitCode::checkpoint, uint64_t{1} << 20), file.string(), {});
+    document.allow_unavailable();
     read_experiment(document, silent);
     return without_seed(document.values());
   } catch (const Error& e) {

@@ -40,11 +40,11 @@ ExitCode make(Command& command, const Options& options) {
   return ExitCode::done;
 }
 
-datasets::DataSettings settings_of(Command& command, const Options& options, std::vector<std::string> more = {}) {
+datasets::DataSettings settings_of(Command& command, const Options& options) {
   std::vector<std::string> overrides(options.words.begin() + 1, options.words.end());
-  for (auto& o : more) overrides.push_back(std::move(o));
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
   config::Document document = config::Document::load(options.words.at(0), overrides);
+  document.allow_unavailable();  // data is prepared on another machine than it is trained on
   return read_experiment(document, command.log).data;
 }
 
@@ -55,8 +55,7 @@ ExitCode stats(Command& command, const Options& options) {
 
 ExitCode convert(Command& command, const Options& options) {
   if (options.output.empty()) fail(ExitCode::usage, "data convert needs -o FILE.h5, the file to write");
-  // Numbers stay as they are: features are standardised when a model is trained on the file.
-  const auto settings = settings_of(command, options, {"data.standardize=false"});
+  const auto settings = settings_of(command, options);
   for (const data::Part part : {data::Part::train, data::Part::valid, data::Part::test}) {
     const std::string& source = settings.source(part).path;
     std::error_code missing;

@@ -10,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/experiment.h"
 #include "tools/one_row.h"
+#include "tools/overrides.h"
 #include "tools/predict_output.h"
 #include "tools/standard_output.h"
 
@@ -54,13 +55,24 @@ void check_statistics(const Trained& t, const std::string& source) {
          norm.freeze ? "model.norm.freeze=false" : "model.norm.freeze_from=0");
 }
 
+nlohmann::ordered_json json_of(const train::Metric& m) {
+  return m.value ? nlohmann::ordered_json(*m.value) : nlohmann::ordered_json(nullptr);
+}
+std::string text_of(const train::Metric& m) { return m.value ? fmt::format("{:.6g}", *m.value) : "undefined"; }
+
 nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::Evaluation& e, const std::string& statistics) {
   nlohmann::ordered_json j{
       {"checkpoint", t.file.string()}, {"step", train::step_of(t.checkpoint)}, {"split", o.split}, {"weights", t.weights}};
   if (!statistics.empty()) j["batchnorm"] = statistics;
   j["samples"] = e.samples;
   j["tokens"] = e.tokens;
-  for (const train::Metric& m : e.values) j[m.name] = m.value ? nlohmann::ordered_json(*m.value) : nlohmann::ordered_json(nullptr);
+  for (const train::Metric& m : e.values) j[m.name] = json_of(m);
+  if (e.numbers && e.numbers->outputs() > 1)
+    for (int k = 0; k < e.numbers->outputs(); ++k) {
+      nlohmann::ordered_json target{{"target", t.description.target_names[static_cast<size_t>(k)]}};
+      for (const train::Metric& m : e.numbers->values_of(k)) target[m.name] = json_of(m);
+      j["targets"].push_back(std::move(target));
+    }
   if (e.classes) {
     const int k = e.classes->classes();
     nlohmann::ordered_json matrix = nlohmann::ordered_json::array();
@@ -72,9 +84,21 @@ nlohmann::ordered_json to_json(const Trained& t, const Options& o, const train::
   return j;
 }
 
+// A line with the names of the metrics, then one a target.
+std::vector<std::vector<std::string>> rows_of_targets(const data::Description& d, const train::RegressionMetrics& numbers) {
+  std::vector<std::vector<std::string>> rows{{"target"}};
+  for (const train::Metric& m : numbers.values_of(0)) rows[0].push_back(m.name);
+  for (int k = 0; k < numbers.outputs(); ++k) {
+    rows.push_back({printable(d.target_names[static_cast<size_t>(k)])});
+    for (const train::Metric& m : numbers.values_of(k)) rows.back().push_back(text_of(m));
+  }
+  return rows;
+}
+
 std::string text_of(const Trained& t, const train::Evaluation& e) {
   std::string text = fmt::format("samples {}\n", e.samples);
-  for (const train::Metric& m : e.values) text += fmt::format("{} {}\n", m.name, m.value ? fmt::format("{:.6g}", *m.value) : "undefined");
+  for (const train::Metric& m : e.values) text += fmt::format("{} {}\n", m.name, text_of(m));
+  if (e.numbers && e.numbers->outputs() > 1) return text + aligned(rows_of_targets(t.description, *e.numbers));
   if (!e.classes || e.classes->classes() > 30) return text;
   const size_t k = t.description.labels.size();
   std::vector<std::vector<std::string>> rows{{"target \\ prediction"}};
@@ -130,8 +154,20 @@ void write_files(const std::filesystem::path& directory, const Trained& t, const
   write("per_class.csv", per_class);
 }
 
+// What an evaluation reads and how; the rest is the model's.
+constexpr std::string_view changeable[] = {"data.path",       "data.format",       "data.encoding",
+                                           "data.text",       "data.tokens",       "data.tags",
+                                           "data.label",      "data.target",       "data.input",
+                                           "data.values",     "data.step",         "data.sequence",
+                                           "data.id",         "data.weight",       "data.train.",
+                                           "data.valid.",     "data.test.",        "data.split.",
+                                           "data.window.",    "data.truncate",     "data.empty",
+                                           "eval.",           "device.",           "train.batch_size",
+                                           "train.precision", "model.norm.freeze", "model.norm.freeze_from"};
+
 ExitCode evaluate(Command& command, const Options& o) {
   const data::Part part = part_of(o.split);
+  check_overrides(o.overrides, "eval", changeable);
   std::vector<std::string> overrides = o.overrides;
   for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
   Trained t = load_trained(o.run, o.weights, overrides, command.log);

@@ -24,6 +24,12 @@ Experiment read_experiment(config::Document& document, Log& log) {
   if (!e.model.has_batch_norm()) config::Section(root).section("eval", "").unused("batchnorm", "model.norm.type");
   e.train.shuffle = e.data.shuffle;
   for (const std::string& warning : document.finish()) log.write(LogLevel::warn, warning);
+  if (document.meaningless()) {  // a run is what its stored config says, where such keys have their defaults
+    config::Document stored = config::Document::from_checkpoint(document.resolved(), "the resolved config", {});
+    stored.allow_unavailable();  // of the document itself it is a fault
+    Log silent(LogLevel::off);
+    return read_experiment(stored, silent);
+  }
   return e;
 }
 
@@ -52,7 +58,7 @@ data::Description assumed_description(const Experiment& e, const Assumed& o) {
          e.data.task == data::Task::tagging ? "tokens" : "text");
   if (o.vocab > 0 && numeric)
     fail(ExitCode::usage, "--vocab {}: the sequences are of numbers ({}), which have no vocabulary; leave one of the two out", o.vocab,
-         e.data.numeric() ? fmt::format("'{}'", e.data.numeric_key()) : fmt::format("--features {}", o.features));
+         e.data.numeric() ? fmt::format("'{}'", e.data.numeric_key) : fmt::format("--features {}", o.features));
   if (o.classes > 0 && e.data.task == data::Task::regression)
     fail(ExitCode::usage, "--classes {}: 'data.task: regression' has no classes; leave one of the two out", o.classes);
   data::Description d;
@@ -86,18 +92,20 @@ std::filesystem::path checkpoint_of(const std::string& run_or_file, Log& log) {
 }
 
 StoredConfig stored_config(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                           Log& log) {
+                           Log& log, Use use) {
   const std::string name = file.string(), path = "/config/resolved_yaml";
   const std::string& text = train::text_of(checkpoint, name, path);
   try {
     StoredConfig out{config::Document::from_checkpoint(text, file.string() + ":" + path, overrides), {}};
+    if (use == Use::look) out.document.allow_unavailable();
     out.experiment = read_experiment(out.document, log);
     return out;
   } catch (const config::ReportError& e) {
-    if (overrides.empty() && e.code() != ExitCode::unavailable)
+    if (e.code() == ExitCode::unavailable) throw;
+    if (overrides.empty())
       fail(ExitCode::checkpoint, "{}: its config is none that this version reads:\n{}", printable(file.string()), e.what());
     Log silent(LogLevel::off);
-    stored_config(checkpoint, file, {}, silent);
+    stored_config(checkpoint, file, {}, silent, Use::look);
     throw;  // without the overrides it can be read
   }
 }

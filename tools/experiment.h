@@ -27,12 +27,14 @@ struct Experiment {
 Experiment read_experiment(config::Document&, Log&);
 
 // The config that a checkpoint holds with `overrides` over it, and what it says. Error(checkpoint) where the file holds none, or none that
-// this version reads; faults of the overrides are a config's.
+// this version reads; faults of the overrides are a config's. To look at it, this machine need not have what it takes to run it.
+enum class Use : uint8_t { run, look };
 struct StoredConfig {
   config::Document document;
   Experiment experiment;
 };
-StoredConfig stored_config(const io::Checkpoint&, const std::filesystem::path& file, const std::vector<std::string>& overrides, Log&);
+StoredConfig stored_config(const io::Checkpoint&, const std::filesystem::path& file, const std::vector<std::string>& overrides, Log&,
+                           Use use = Use::run);
 
 // The first fault of a config's report without its place, or the whole of another message's first line: what a table has room for.
 std::string first_fault(const std::string& report);

@@ -68,7 +68,8 @@ Json config_of(const io::Checkpoint& c, const std::string& file) {
   const auto text = c.texts.find("/config/resolved_yaml");
   if (text == c.texts.end()) return out;
   try {
-    config::Document document = config::Document::from_text(text->second, file, {});
+    config::Document document = config::Document::from_checkpoint(text->second, file, {});
+    document.allow_unavailable();
     Log silent(LogLevel::off);
     read_experiment(document, silent);
     const auto values = document.values();

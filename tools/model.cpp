@@ -115,6 +115,7 @@ ExitCode summary(Command& command, const Options& options) {
   std::vector<std::string> overrides(options.words.begin() + 1, options.words.end());
   for (auto& o : command.flag_overrides()) overrides.push_back(std::move(o));
   config::Document document = config::Document::load(options.words.at(0), overrides);
+  document.allow_unavailable();
   const Experiment experiment = read_experiment(document, command.log);
   const Summary s = summarise(experiment, options);
   return print_result(options.json ? json_of(s) : text_of(s));

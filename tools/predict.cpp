@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tapeformer predict`: labels, numbers or tags for new samples, a line each, in the order of the input.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <filesystem>
 
 #include "framework/data/batch.h"
 #include "tools/command.h"
 #include "tools/experiment.h"
+#include "tools/overrides.h"
 #include "tools/predict_input.h"
 #include "tools/predict_output.h"
 #include "tools/standard_output.h"
@@ -18,7 +15,7 @@ namespace {
 
 struct Options {
   std::string model, weights, input_kind;
-  std::vector<std::string> overrides;
+  std::vector<std::string> words;  // FILE and overrides
   InputSettings input;
   OutputSettings output;
   int64_t batch_size = 64;
@@ -82,26 +79,11 @@ void report(Log& log, const Predictor& predictor, const SampleInput& input, cons
   if (encoder.missing() > 0) log.info("{} missing numbers", encoder.missing());
 }
 
-constexpr const char* overridable[] = {"data.truncate", "data.empty", "device.type", "device.threads"};
-
-// Any other key says how the model was made, and changes nothing here.
-void check_overrides(const std::vector<std::string>& overrides) {
-  for (const std::string& o : overrides) {
-    const std::string key = o.substr(0, o.find('='));
-    if (std::find(std::begin(overridable), std::end(overridable), key) == std::end(overridable))
-      fail(ExitCode::usage, "'{}' is nothing that predict can change; it takes {}, behind the FILE or -", printable(key),
-           fmt::join(overridable, ", "));
-  }
-}
-
 ExitCode predict(Command& command, Options& options) {
-  if (options.input.file.find('=') != std::string::npos && !std::filesystem::exists(options.input.file)) {
-    options.overrides.insert(options.overrides.begin(), options.input.file);
-    options.input.file = "-";
-  }
-  check_overrides(options.overrides);
+  auto [overrides, file] = sorted_words(options.words);
+  check_overrides(overrides, "predict", sample_keys);
+  if (!file.empty()) options.input.file = file;
   options.input.kind = input_kind(options.input_kind, options.input.file);
-  std::vector<std::string> overrides = options.overrides;
   for (std::string& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
   Trained trained = load_trained(options.model, options.weights, overrides, command.log);
   command.log.info("{} weights of {}, step {}", trained.weights, printable(trained.file.string()), train::step_of(trained.checkpoint));
@@ -121,8 +103,9 @@ void add_predict(const Verb& program, Command& command) {
   auto options = std::make_shared<Options>();
   const Verb sub = program.verb("predict", "Predict new samples with a run or checkpoint; results on standard output");
   sub.option("RUN", options->model, "A run (its best checkpoint, or the last) or a checkpoint file").required();
-  sub.option("FILE", options->input.file, "What to predict, or - for standard input (the default): one sample a line");
-  sub.option("OVERRIDES", options->overrides, "key.path=value, for samples as they come: data.truncate=right, data.empty=skip");
+  sub.option("FILE", options->words,
+             "What to predict, or - for standard input (the default): one sample a line; and overrides key.path=value of what becomes of "
+             "long and empty samples (data.truncate=right, data.empty=skip)");
   sub.option("--input", options->input_kind, "text, csv, tsv, jsonl; by the file's ending unless given, text from standard input")
       .one_of({"text", "csv", "tsv", "jsonl"});
   sub.option("--format", options->output.format, "Of the results: csv, tsv, jsonl").one_of({"csv", "tsv", "jsonl"});

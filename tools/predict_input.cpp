@@ -61,6 +61,7 @@ class TableInput : public SampleInput {
 
   bool next(InputSample& out) override {
     for (; table_->next(); ++skipped_) {
+      table_->need(column_);
       out = {.sample = {}, .where = table_->where()};
       out.sample.id = named_ ? table_->text(id_) : std::to_string(table_->row());
       if (tagging_) encoder_.encode_tokens(table_->words(column_), table_->where(column_), out.sample);

@@ -128,7 +128,7 @@ std::vector<Difference> differences(const std::map<std::string, std::string>& be
 Resumption plan_resumption(const io::Checkpoint& checkpoint, const std::filesystem::path& file, const std::vector<std::string>& overrides,
                            Log& log) {
   Log silent(LogLevel::off);
-  StoredConfig before = stored_config(checkpoint, file, {}, silent), now = stored_config(checkpoint, file, overrides, log);
+  StoredConfig before = stored_config(checkpoint, file, {}, silent, Use::look), now = stored_config(checkpoint, file, overrides, log);
   const std::vector<Difference> changed = differences(before.document.given_values(), now.document.given_values());
   Resumption out{std::move(now.document), std::move(before.experiment), std::move(now.experiment), {}};
   std::vector<std::string> refused;

@@ -78,11 +78,18 @@ void warn_of_empty_wishes(Log& log, const Experiment& e, const data::Dataset& da
   const datasets::Split& split = e.data.split;
   for (const auto& [part, share] : {std::pair(data::Part::valid, split.valid), std::pair(data::Part::test, split.test)})
     if (share > 0 && dataset.size(part) == 0)
-      log.warn("data.split.{} is {}, which of {} samples leaves none for that part", name_of(part), share, dataset.size(data::Part::train));
+      log.warn("data.split.{} is {}, which leaves no sample for that part; training has {}", name_of(part), share,
+               dataset.size(data::Part::train));
   const auto& labels = dataset.description().labels;
   if (labels.size() == 1) log.warn("the training part has one label, '{}': there is nothing to tell apart", printable(labels[0]));
-  if (updates && e.train.schedule.warmup > *updates)
-    log.warn("schedule.warmup is {}, but the run has {} updates: the rate never reaches optim.lr", e.train.schedule.warmup, *updates);
+  if (!updates) return;
+  const auto warn = [&](bool never, const char* key, int64_t at, const char* what) {
+    if (never) log.warn("{} is {}, but the run has {} updates: {}", key, at, *updates, what);
+  };
+  const int64_t warmup = e.train.schedule.warmup, from = e.train.averaging.from, freeze_from = e.model.batch_norm.freeze_from;
+  warn(warmup > *updates, "schedule.warmup", warmup, "the rate never reaches optim.lr");
+  warn(e.train.averaging.decay > 0 && from >= *updates, "averaging.from", from, "nothing is averaged");
+  warn(e.model.has_batch_norm() && freeze_from > *updates, "model.norm.freeze_from", freeze_from, "nothing is frozen");
 }
 
 void refuse_small_disk(const train::DiskNeed& need, const std::filesystem::path& run) {

@@ -54,6 +54,7 @@ Document Document::empty() {
 }
 
 Section Document::root() { return Section(state_->root); }
+void Document::allow_unavailable() { state_->unavailable_allowed = true; }
 
 std::vector<std::string> Document::finish() {
   report_unknown_keys(*state_);
@@ -62,6 +63,7 @@ std::vector<std::string> Document::finish() {
 }
 
 bool Document::faulty() const { return state_->report.faulty(); }
+bool Document::meaningless() const { return state_->meaningless; }
 const std::string& Document::user_text() const { return state_->user_text; }
 
 std::optional<std::filesystem::path> base_of(const std::filesystem::path& file) {

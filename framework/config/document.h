@@ -21,17 +21,21 @@ class Document {
   static Document load(const std::filesystem::path& file, const std::vector<std::string>& overrides);
   // The same from text; `name` stands for the file in messages.
   static Document from_text(std::string text, std::string name, const std::vector<std::string>& overrides);
-  // The same from the resolved config inside a checkpoint: what it has without meaning is passed over, in overrides only is it a fault.
+  // The same from a resolved config that was stored: what it has without meaning is kept and passed over.
   static Document from_checkpoint(std::string text, std::string name, const std::vector<std::string>& overrides);
   // Values of nothing: reading settings from it records what exists, for reference().
   static Document empty();
 
   Section root();
+  // For a config that is looked at and not run: what this build or machine lacks is no fault then. To be said before it is read.
+  void allow_unavailable();
   // After all components have read their settings: throws ReportError whose text is the whole report if there was any fault,
   // unread (unknown) keys included. Warnings are returned.
   std::vector<std::string> finish();
   // True when there are faults so far: combination checks that need valid values can be skipped.
   bool faulty() const;
+  // True when a key was given that has no meaning, unless the document is a stored one.
+  bool meaningless() const;
 
   // The bytes of the file as the user gave it.
   const std::string& user_text() const;

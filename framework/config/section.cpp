@@ -69,6 +69,8 @@ class Reader {
       if (!m.section && m.field.key == key_) m.field.text = std::move(text), m.field.place = entry_->value.place;
   }
   void refuse(const Node& node, std::string_view what, const std::string& type, std::string hint) {
+    for (Member& m : section_.members)
+      if (!m.section && m.field.key == key_) m.field.refused = true;
     if (hint.empty() && node.is_empty()) hint = "give it a value, or remove the line for the default";
     section_.document->report.error(node.place, fmt::format("'{}' must be {}, found {}", what, type, found(node)), std::move(hint));
   }
@@ -367,6 +369,7 @@ std::vector<Section> Section::sections(std::string_view key, std::string_view he
   return items;
 }
 
+bool Section::given() const { return state_->node != nullptr; }
 bool Section::given(std::string_view key) const {
   const Entry* entry = state_->entry(key);
   return entry != nullptr && !entry->value.is_empty();
@@ -376,6 +379,7 @@ void Section::fault(std::string_view key, std::string message, std::string hint)
   state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint));
 }
 void Section::unavailable(std::string_view key, std::string message, std::string hint) {
+  if (state_->document->unavailable_allowed) return;
   state_->document->report.error(place_of(*state_, key), std::move(message), std::move(hint), ExitCode::unavailable);
 }
 void Section::warn(std::string_view key, std::string message) {

@@ -72,6 +72,7 @@ class Section {
   // A map with keys of the user's own (label: weight).
   std::vector<std::pair<std::string, double>> numbers_by_name(std::string_view key, Range, std::string_view help);
 
+  bool given() const;  // as a map
   bool given(std::string_view key) const;
   // Names the fault at the key's own place (file:line:column with a caret), or at the section where it is not given. For combinations call
   // it once and name both dotted keys in the message.

@@ -19,6 +19,7 @@ struct Field {
   std::string key, type, help;  // the type in words: "a number > 0"
   std::string default_text, text;
   Place place;                   // of the value; no source: the default
+  bool refused = false;          // what was given is not one of its values
   std::string meaningless_with;  // "data.task: regression", which leaves the value without effect
 
   const std::string& effective_text() const { return meaningless_with.empty() ? text : default_text; }
@@ -47,8 +48,10 @@ struct SectionState {
 
 struct DocumentState {
   std::string user_text;
-  bool stored = false;  // a resolved config of a run
-  SourcePtr source;     // the file; the place of what has no other
+  bool stored = false;               // a resolved config of a run
+  bool unavailable_allowed = false;  // nothing is run by it
+  bool meaningless = false;          // a key was given that another leaves without meaning
+  SourcePtr source;                  // the file; the place of what has no other
   Node tree;
   Report report;
   Removed removed;

@@ -46,8 +46,8 @@ void SampleEncoder::cut(std::string_view where, Sample& out) {
   if (kept.rows() == length) return;
   if (kept.rows() == 0 && description_.empty == Empty::error)
     fail(ExitCode::data,
-         "{}: nothing is left of the text when it is cut to data.max_length: {}, within its first character; raise data.max_length, or set "
-         "data.empty: skip",
+         "{}: nothing is left of the text when it is cut to data.max_length: {}, within its first character; set data.empty: skip, or "
+         "train with a larger data.max_length",
          where, description_.max_length);
   keep(out.tokens, kept, length, 1);
   if (!out.tags.empty()) keep(out.tags, kept, length, 1);

@@ -42,7 +42,7 @@ ScheduleSettings read_schedule_settings(config::Section schedule, double peak) {
   if (s.type != ScheduleType::one_cycle)
     for (const char* key : {"start_div", "final_div"}) schedule.unused(key, schedule.path("type"));
   if (s.type == ScheduleType::constant || s.type == ScheduleType::one_cycle) schedule.unused("min_lr", schedule.path("type"));
-  if (s.min_rate > peak)
+  else if (s.min_rate > peak)
     schedule.fault("min_lr", fmt::format("'{}' is {}, above 'optim.lr' = {}", schedule.path("min_lr"), s.min_rate, peak),
                    "the rate falls from optim.lr to min_lr; lower min_lr or raise optim.lr");
   return s;

@@ -46,9 +46,8 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
   const data::Description& description = dataset.description();
   const bool regression = description.task == data::Task::regression;
   Evaluation out;
-  if (!regression)
-    out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
-  RegressionMetrics numbers(regression ? static_cast<int>(description.outputs()) : 1);
+  if (regression) out.numbers.emplace(static_cast<int>(description.outputs()));
+  else out.classes.emplace(static_cast<int>(description.outputs()), description.task == data::Task::tagging ? Scores::drop : Scores::keep);
   MeanLoss loss;
   nn::ModelState state;
   if (s.batchnorm == BatchNormSource::batch) model.visit(state);
@@ -59,7 +58,7 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
     const Variable output = model.forward(context, batch);
     const ops::Loss sum = model.loss(context, output, batch);
     add_rows(loss, sum);
-    if (regression) numbers.add(output.value, batch.targets);
+    if (regression) out.numbers->add(output.value, batch.targets);
     else out.classes->add(output.value, batch.targets);
     if (s.each_batch) s.each_batch(samples, batch, output.value);
     ++out.batches;
@@ -67,7 +66,7 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
     out.tokens += batch.packing.rows();
   });
   if (!whole) return std::nullopt;
-  out.values = regression ? numbers.values() : out.classes->values();
+  out.values = regression ? out.numbers->values() : out.classes->values();
   out.values.insert(out.values.begin(), {"loss", loss.mean()});
   return out;
 }

@@ -24,7 +24,8 @@ struct EvaluationSettings {
 
 struct Evaluation {
   std::vector<Metric> values;  // loss first
-  std::optional<ClassificationMetrics> classes;
+  std::optional<ClassificationMetrics> classes;  // of classes and tags
+  std::optional<RegressionMetrics> numbers;      // of a regression
   int64_t samples = 0, tokens = 0, batches = 0;
   std::optional<double> value(std::string_view metric) const;
 };

@@ -279,4 +279,8 @@ std::optional<double> RegressionMetrics::r2() const {
 
 std::vector<Metric> RegressionMetrics::values() const { return {{"rmse", rmse()}, {"mae", mae()}, {"r2", r2()}}; }
 
+std::vector<Metric> RegressionMetrics::values_of(int output) const {
+  return RegressionMetrics({outputs_.at(static_cast<size_t>(output))}, rows_, nonfinite_).values();
+}
+
 }  // namespace tapeformer::train

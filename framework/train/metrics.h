@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/core/tensor.h"
@@ -103,12 +104,18 @@ class RegressionMetrics {
   // constant (so also for a single row).
   std::optional<double> r2() const;
   std::vector<Metric> values() const;
+  int outputs() const { return static_cast<int>(outputs_.size()); }
+  // The same of one output alone.
+  std::vector<Metric> values_of(int output) const;
 
  private:
   struct Output {
     double squared = 0, absolute = 0;  // summed errors
     double mean = 0, deviation = 0;    // of the targets: mean, and the sum of squares around it (Welford 1962)
   };
+  RegressionMetrics(std::vector<Output> outputs, int64_t rows, bool nonfinite)
+      : outputs_(std::move(outputs)), rows_(rows), nonfinite_(nonfinite) {}
+
   std::vector<Output> outputs_;
   int64_t rows_ = 0;
   bool nonfinite_ = false;

@@ -17,13 +17,16 @@ std::vector<std::string> metrics_of(data::Task task) {
   return metrics;
 }
 
-void read_metric(config::Section& s, std::string_view key, std::string& metric, data::Task task, std::string_view help) {
+void read_metric(config::Section& s, std::string_view key, std::string& metric, std::string_view help) {
   s.field(key, metric, help);
+  if (metric == "none") metric.clear();
+}
+
+void check_metric(config::Section& s, std::string_view key, const std::string& metric, data::Task task) {
   const std::vector<std::string> known = metrics_of(task);
-  if (!metric.empty() && metric != "none" && std::find(known.begin(), known.end(), metric) == known.end())
+  if (!metric.empty() && std::find(known.begin(), known.end(), metric) == known.end())
     s.fault(key, fmt::format("'{}' is '{}', which 'data.task: {}' does not have", s.path(key), metric, name_of(task)),
             fmt::format("it has {}", fmt::join(known, ", ")));
-  if (metric == "none") metric.clear();
 }
 
 // How often something is done. Epochs are counted at their ends, so only a part of one, or whole ones, can be met.
@@ -72,10 +75,11 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
   if (out.on_nonfinite == OnNonfinite::stop) s.unused("max_skips", s.path("on_nonfinite"));
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
-  read_metric(early, "metric", out.early_stopping.metric, task, "what is watched");
+  read_metric(early, "metric", out.early_stopping.metric, "what is watched");
   early.field("patience", out.early_stopping.patience, config::between(0, 1 << 30), "evaluations without improvement; 0: off");
   early.field("min_delta", out.early_stopping.min_delta, config::at_least(0), "the least change that counts as an improvement");
-  if (out.early_stopping.patience == 0)
+  if (out.early_stopping.patience > 0) check_metric(early, "metric", out.early_stopping.metric, task);
+  else
     for (const char* key : {"metric", "min_delta"}) early.unused(key, early.path("patience"));
   if (out.early_stopping.patience > 0 && !has_valid_part)
     early.fault("patience",
@@ -117,7 +121,8 @@ TrainSettings read_train_settings(config::Section root, data::Task task, bool ha
   if (out.keep_last == 0)
     checkpoint.fault("keep_last", "'checkpoint.keep_last' must be at least 1, or -1 for all: a run needs one to resume from");
   out.best = task == data::Task::regression ? "valid/loss" : "valid/accuracy";
-  read_metric(checkpoint, "best", out.best, task, "the metric whose best checkpoint is kept; none: no best");
+  read_metric(checkpoint, "best", out.best, "the metric whose best checkpoint is kept; none: no best");
+  check_metric(checkpoint, "best", out.best, task);
   config::Section log = root.section("log", "what is written while training");
   log.count("every", out.log_every, config::at_least(1), "updates between two lines");
   log.field("tensorboard", out.tensorboard, "write event files");

@@ -44,10 +44,12 @@ struct SynthesizerSettings {
     section.choice("mixture", mixture, {{"none", Mixture::none}, {"sum", Mixture::sum}, {"alpha", Mixture::alpha}},
                    "sum: queries times keys are added; alpha: in learned shares");
     section.field("rank", rank, config::between(1, 1 << 20), "factorised_random: inner size of the product");
-    if (mode != Scores::factorised_random) section.unused("rank", section.path("mode"));
     max_length.read(section);
   }
-  void check(config::Section& section, const Choice& choice) const { max_length.check(section, choice); }
+  void check(config::Section& section, const Choice& choice) const {
+    if (mode != Scores::factorised_random) section.unused("rank", section.path("mode"));
+    max_length.check(section, choice);
+  }
   bool reads_rows() const { return mode == Scores::dense || mode == Scores::factorised_dense; }
   // Only what takes part: queries stand for the first layer where scores are made from rows.
   std::vector<std::string> projections() const {

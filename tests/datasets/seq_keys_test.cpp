@@ -68,6 +68,7 @@ TEST_CASE("a converted file is read with the keys of its table") {
   same_when_converted(directory, "text.csv", "task: tagging, tokens: text, tags: text, ignored_tag: a");
   same_when_converted(directory, "series.csv", "sequence: q, step: t, features: [b, a], id: code, split: {valid: 0.2}");
   same_when_converted(directory, "series.csv", "task: tagging, sequence: q, features: [a], ignored_tag: '1', window: {length: 3, hop: 2}");
+  same_when_converted(directory, "series.csv", "sequence: q, step: t, features: [b, a], max_length: 4, truncate: middle");
   same_when_converted(directory, "series.csv",
                       "task: regression, target: b, features: [a, b], missing: zero_with_flag, window: {length: 4}");
 }
@@ -78,6 +79,8 @@ TEST_CASE("a converted file is refused for another task and another tokenizer") 
   const std::string tokenizer = "tokenizer: {type: word, lowercase: true, minimum_count: 2}\n";
   convert_to_hdf5(settings_of("data: {path: DIR/text.csv}\n" + tokenizer, directory), directory.path() / "a.h5");
   const std::string same = "data: {path: DIR/a.h5}\n";
+  directory.write("series.csv", "q,a,label\nx,1,u\ny,2,v\n");
+  convert_to_hdf5(settings_of("data: {path: DIR/series.csv, sequence: q}\n", directory), directory.path() / "n.h5");
   CHECK(fault_of([&] { open(same, directory); }).code == 0);  // what is not said is as the file has it
   CHECK(fault_of([&] { open(same + tokenizer, directory); }).code == 0);
   for (const auto& [config, says] :
@@ -85,6 +88,7 @@ TEST_CASE("a converted file is refused for another task and another tokenizer") 
                   "data.task is regression, but the file was made for classification"),
         std::pair(same + "tokenizer: {type: byte}\n", "tokenizer.type is byte, but the file's tokens were made with word"),
         std::pair(same + "tokenizer: {vocab_size: 5}\n", "tokenizer.vocab_size is 5, but"),
+        std::pair("data: {path: DIR/n.h5}\n" + tokenizer, "tokenizer.type is word, but the file has no text"),
         std::pair(same + "tokenizer: {minimum_count: 3}\n", "tokenizer.minimum_count is 3, but the file's tokens were made with 2")}) {
     CAPTURE(config);
     const Fault found = fault_of([&] { open(config, directory); });

@@ -79,6 +79,11 @@ TEST_CASE("faults of the settings are found before any file is read") {
       {"data: {path: DIR/a.csv, features: [a]}\ntokenizer: {lowercase: true}\n",
        "'tokenizer.lowercase' has no meaning with 'data.features: [a]"},
       {"data: {path: DIR/a.csv, window: {length: 3}}\ntokenizer: {type: word}\n", "'tokenizer.type' has no meaning with 'data.window'"},
+      {"data: {train: {path: DIR/a.csv, features: [a]}}\ntokenizer: {type: word}\n",
+       "'tokenizer.type' has no meaning with 'data.train.features: [a]'"},
+      {"data: {path: DIR/a.csv, text: words, standardize: false}\n", "'data.standardize' has no meaning with 'data.text: words'"},
+      {"data: {path: DIR/a.csv, split: {seed: 3}}\n", "'data.split.seed' has no meaning with 'data.split.valid: 0"},
+      {"data: {path: DIR/a.csv, task: regression, classes: 3}\n", "'data.classes' has no meaning with 'data.task: regression'"},
       {"data: {path: DIR/a.csv, test: {path: DIR/b}}\n", "test.yaml:1:"},
       {"data: {path: DIR/a.csv, ignored_tag: O}\n", "'data.ignored_tag' has no meaning with 'data.task: classification'"},
   };

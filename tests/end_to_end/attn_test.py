@@ -179,7 +179,7 @@ def refused(work):
     refuse(2, ["full", "--text", TEXT, "--layer", "2"], "--layer 2", "has 2")
     refuse(2, ["full", "--text", TEXT, "--head", "2"], "--head 2")
     refuse(2, ["full", "--length", "65"], "--length 65", "64")
-    refuse(2, ["full", "--text", TEXT, "optim.lr=1"], "overrides are for a CONFIG")
+    refuse(2, ["full", "--text", TEXT, "optim.lr=1"], "no key that attn can change")
     refuse(2, ["full", "--text", TEXT, "--pattern", "--weights"], "--weights")
     refuse(2, ["config.yaml", "--length", "5", "model.attention.type=fill"], "fill", "full")
     refuse(3, ["full", "--text", " "], "--text")

@@ -60,6 +60,7 @@ def forbidden(c):
         (c["model.norm.freeze_from"] > 0 and "batch_norm" not in norms, ("model.norm.freeze_from", "model.norm.type")),
         (c["averaging.from"] > 0 and c["averaging.decay"] == 0, ("averaging.from", "averaging.decay")),
         (c["train.precision"] == "fp64" and c["device.type"] == "cpu", ("train.precision", "device.type")),
+        (c["schedule.min_lr"] > 0 and c["schedule.type"] in ("constant", "one_cycle"), ("schedule.min_lr", "schedule.type")),
         (c["schedule.min_lr"] > 0, ("schedule.min_lr", "optim.lr")),
         (c["train.duration"] == "0.02s" and c["schedule.type"] in ("linear", "cosine", "one_cycle"), ("schedule.type", "train.duration")),
         (c["checkpoint.best"] == "valid/rmse", ("checkpoint.best",)),

@@ -177,17 +177,27 @@ def sizes(work):
                 check(steps == 2 * -(-count // batch), f"{count} samples in batches of {batch}: {steps} updates")
 
 
+def lacking_keys(work):
+    # A key that a row of JSON lacks is a missing cell where a cell may be missing, and no empty text.
+    work.write("rows.jsonl", '{"s": "p", "a": 1, "b": 2, "label": "x"}\n{"s": "p", "a": 3}\n{"s": "q", "a": 5, "b": 6, "label": "y"}\n')
+    done = work.call("data", "inspect", "rows.jsonl", "--json")
+    check(done.returncode == 0 and [c["missing"] for c in json.loads(done.stdout)["columns"]] == [0, 1, 1, 0], done.stdout + done.stderr)
+    table = ["version: 1", "data: {path: rows.jsonl, features: [a, b], sequence: s}", "model: {dim: 8, layers: 1, attention: {heads: 1}}", "train: {duration: 1}"]
+    work.write("rows.yaml", "\n".join(table) + "\n")
+    work.refused(3, ["train", "rows.yaml", "-o", "run"], "rows.jsonl:2", "'b'", "the file has 1 such cell", "zero_with_flag")
+
+
 def empty_wishes(work):
     # What a config asks for and the data cannot give is said, and the run goes on.
     work.write("few.csv", "text,label\na,1\nb,1\nc,1\n")
     done = work.train("few", "data.train.path=few.csv", *TABLE, "data.split.test=0.1", "schedule.warmup=9", "--overwrite")
-    for needle in ("data.split.test is 0.1, which of 3 samples leaves none", "one label, '1'", "schedule.warmup is 9, but the run has 1 updates"):
+    for needle in ("data.split.test is 0.1, which leaves no sample", "one label, '1'", "schedule.warmup is 9, but the run has 1 updates"):
         check(f"warning: {needle}" in done.stderr or f"warning: the training part has {needle}" in done.stderr, f"'{needle}' is not said: {done.stderr}")
     said = work.train("wanting-nothing", "schedule.warmup=12").stderr
-    check("tell apart" not in said and "never reaches" not in said and "leaves none" not in said, "a warning of a run that has what it asks for")
+    check("tell apart" not in said and "never reaches" not in said and "leaves no sample" not in said, "a warning of a run that has what it asks for")
 
 
 with Workplace() as work:
-    for part in (labels, numbers, long_tables, json_lines, encodings, tokens, text, repeated, sizes, empty_wishes):
+    for part in (labels, numbers, long_tables, json_lines, encodings, tokens, text, repeated, sizes, lacking_keys, empty_wishes):
         part(work)
 finish(375)

@@ -70,6 +70,18 @@ def numbers(work):
     check([line["target"] for line in lines] == [{"a": i / 4, "b": -i} for i in range(9)], f"targets {lines}")
     error = [line["prediction"][k] - line["target"][k] for line in lines for k in "ab"]
     check(abs(result["rmse"] - numpy.sqrt(numpy.mean(numpy.square(error)))) < 1e-5, f"rmse {result['rmse']}")
+    # Of several targets each has its own, in JSON and as a table.
+    printed = [line.split() for line in work.call("eval", "numbers").stdout.splitlines()]
+    check([t["target"] for t in result["targets"]] == ["a", "b"], f"targets {result}")
+    for k, (target, row) in enumerate(zip("ab", printed[-2:])):
+        apart = numpy.array([line["prediction"][target] - line["target"][target] for line in lines])
+        true = numpy.array([line["target"][target] for line in lines])
+        expected = {"rmse": numpy.sqrt((apart ** 2).mean()), "mae": numpy.abs(apart).mean(), "r2": 1 - (apart ** 2).sum() / ((true - true.mean()) ** 2).sum()}
+        for name, place in (("rmse", 1), ("mae", 2), ("r2", 3)):
+            value = result["targets"][k][name]
+            check(abs(value - expected[name]) < 1e-4 * (1 + abs(value)), f"{target} {name}: {value}, {expected[name]} by the predictions")
+            check(printed[-3][place] == name and abs(float(row[place]) - value) < 1e-4 * (1 + abs(value)), f"printed {printed[-3:]}")
+        check(row[0] == target, f"printed {row}")
     # A model that gives no numbers has no predictions, and its metrics are undefined.
     file = work.file("numbers", "checkpoints", work.checkpoints("numbers")[-1])
 

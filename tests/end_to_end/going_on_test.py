@@ -7,7 +7,7 @@ import re
 import h5py
 import numpy
 
-from support import Workplace, check, edit_checkpoint, finish, same_run
+from support import CONFIG, Workplace, check, edit_checkpoint, finish, same_run
 
 
 def times_of(folder):
@@ -62,6 +62,47 @@ def meaningless(work):
         check(done.returncode == 0 and "no meaning" not in done.stderr, f"{verb}: {done.stderr}")
 
 
+    # The data are the same too: a key of theirs that an override left without meaning counts neither in the first sitting nor in the next.
+    work.write("word.yaml", CONFIG.replace("tokenizer: {type: whitespace}", "tokenizer: {type: word, vocab_size: 50, minimum_count: 2}"))
+    done = work.call("train", "word.yaml", "-o", "bytes", "tokenizer.type=byte", "train.duration=3", "data.truncate=right")
+    check(done.returncode == 0 and "'tokenizer.vocab_size' has no meaning" in done.stderr, done.stderr)
+    check(work.resume("bytes", "train.duration=5") and work.metrics("bytes")[-1]["step"] == 5, "bytes")
+    # An override of such a key is a difference like any other.
+    done = work.resume("bytes", "tokenizer.vocab_size=60", code=4)
+    check("tokenizer.vocab_size: 0 in the run, 60 now" in done.stderr, done.stderr)
+    # A key without meaning is no fault in another respect as well.
+    for words in (["schedule.min_lr=1", "schedule.type=constant"], ["train.early_stopping.metric=valid/rmse"]):
+        work.write("odd.yaml", CONFIG.replace("schedule: {type: cosine, warmup: 3}", "schedule: {type: cosine}"))
+        done = work.call("config", "check", "odd.yaml", *words)
+        check("above 'optim.lr'" not in done.stderr and "does not have" not in done.stderr, f"{words}: {done.stderr}")
+
+
+def elsewhere(work):
+    # A run of a device that this build lacks is told from one that cannot be read, and goes on with another device.
+    work.train("elsewhere", "train.duration=3")
+    file = work.file("elsewhere", "checkpoints", work.checkpoints("elsewhere")[-1])
+
+    def on_cuda(h5):
+        text = h5["config/resolved_yaml"][()].decode()
+        check("  type: auto  #" in text, text)
+        del h5["config/resolved_yaml"]
+        h5["config/resolved_yaml"] = text.replace("  type: auto  #", "  type: cuda  #", 1)
+
+    edit_checkpoint(file, on_cuda)
+    for words in (["predict", "elsewhere", "test.tsv"], ["eval", "elsewhere"], ["train", "--resume", "elsewhere", "train.duration=5"]):
+        done = work.call(*words)
+        check(done.returncode == 7 and "'device.type' is cuda" in done.stderr, f"{words}: exit {done.returncode} {done.stderr}")
+    done = work.call("predict", "elsewhere", "test.tsv", "device.type=cpu")
+    check(done.returncode == 0 and len(done.stdout.splitlines()) == 17, done.stderr)
+    check('"unreadable"' not in work.call("inspect", file, "--json").stdout, "inspect")
+    work.resume("elsewhere", "train.duration=5", "device.type=cpu")
+    check(work.metrics("elsewhere")[-1]["step"] == 5, "it does not go on")
+    # What needs no device can be had of any config.
+    for words in (["data", "stats", "config.yaml"], ["model", "summary", "config.yaml"], ["data", "convert", "config.yaml", "-o", "of-cuda.h5"]):
+        done = work.call(*words, "device.type=cuda")
+        check(done.returncode == 0, f"{words}: exit {done.returncode} {done.stderr}")
+
+
 def absent(work):
     # A run or checkpoint that is not there has one exit code, whoever looks for it.
     for words in (["train", "--resume", "nowhere"], ["eval", "nowhere"], ["predict", "nowhere", "test.tsv"], ["train", "config.yaml", "-o", "run", "--init-from", "nowhere"]):
@@ -107,7 +148,7 @@ def nothing_to_watch(work):
     # A metric that is never computed is never the best and never improves: both are refused before anything is read.
     words = ["train", "config.yaml", "-o", "run"]
     for key in ("checkpoint.best", "train.early_stopping.metric"):
-        work.refused(2, [*words, "data.task=tagging", "data.train.tags=Target", f"{key}=valid/auroc"], f"'{key}' is 'valid/auroc'", "data.task: tagging")
+        work.refused(2, [*words, "train.early_stopping.patience=2", "data.task=tagging", "data.train.tags=Target", f"{key}=valid/auroc"], f"'{key}' is 'valid/auroc'", "data.task: tagging")
     patience = "train.early_stopping.patience=3"
     work.refused(2, [*words, patience, 'data.valid.path=""'], "train.early_stopping.patience", "data.valid.path")
     work.refused(2, [*words, patience, "train.early_stopping.metric=none"], "train.early_stopping.patience", "train.early_stopping.metric")
@@ -124,6 +165,6 @@ def nothing_to_watch(work):
 
 
 with Workplace() as work:
-    for part in (evaluated_once, meaningless, absent, older, fewer_groups, nothing_to_watch):
+    for part in (evaluated_once, meaningless, elsewhere, absent, older, fewer_groups, nothing_to_watch):
         part(work)
 finish(55)

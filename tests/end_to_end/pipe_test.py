@@ -91,11 +91,16 @@ with Workplace() as work:
     check(done.returncode == 3 and "data.empty: skip" in done.stderr, done.stderr)
     done = work.call("predict", "run", "-", "data.empty=skip", stdin=f"{texts[0]}\n\n{long}\n")
     check(done.returncode == 3 and "data.truncate" in done.stderr, done.stderr)
-    for words in (["-", "data.empty=skip", "data.truncate=right"], ["data.empty=skip", "data.truncate=right"]):
+    for words in (["-", "data.empty=skip", "data.truncate=right"], ["data.empty=skip", "data.truncate=right"], ["data.truncate=right", "-", "data.empty=skip"]):
         done = work.call("predict", "run", *words, stdin=f"{texts[0]}\n\n{long}\n")
         check(done.returncode == 0 and [line.split(",")[0] for line in done.stdout.splitlines()] == ["id", "1", "3"], f"{words}: {done.stdout}{done.stderr}")
         check("1 empty ones left out" in done.stderr and "1 sequences cut to 64 rows" in done.stderr, done.stderr)
-    work.refused(2, ["predict", "run", "-", "optim.lr=1"], "'optim.lr' is nothing that predict can change", "data.truncate", run="none")
+    work.refused(2, ["predict", "run", "-", "optim.lr=1"], "'optim.lr=1' is no file, and no key that predict can change", "data.truncate", run="none")
+    work.refused(2, ["predict", "run", "no=such.tsv"], "'no=such.tsv' is no file", run="none")
+    work.refused(2, ["eval", "run", "data.max_length=3"], "'data.max_length=3' is no file, and no key that eval can change", run="none")
+    for words in ([], ["data.truncate=right"]):
+        done = work.call("attn", "run", "--text", long, "-o", "map", *words)
+        check(done.returncode == (0 if words else 3), f"attn {words}: exit {done.returncode} {done.stderr}")
     # Evaluation too.
     work.write("long.tsv", f"Source\tTarget\n{texts[0]}\t9\n{long}\t1\n")
     work.refused(3, ["eval", "run", "data.test.path=long.tsv"], "long.tsv:3", "data.truncate", run="none")

@@ -58,12 +58,27 @@ TEST_CASE("a key that an override leaves without meaning is a warning, and the r
   CHECK(again.values() == document.values());
 }
 
-TEST_CASE("what a checkpoint has without meaning is passed over, what an override adds is not", "[quick]") {
+TEST_CASE("what a stored config has without meaning stays, what an override adds is said", "[quick]") {
   Document stored = read_shape(Document::from_checkpoint(square, "step.h5", {}));
   CHECK(stored.finish().empty());
-  CHECK(stored.values().at("shape.radius") == "1");
+  CHECK_FALSE(stored.meaningless());
+  CHECK(stored.values().at("shape.radius") == "3");
   Document overridden = read_shape(Document::from_checkpoint("shape: {side: 4}\n", "step.h5", {"shape.radius=5"}));
   CHECK(contains(error_of([&] { overridden.finish(); }), "'shape.radius' has no meaning"));
+  Document beside = read_shape(Document::from_checkpoint("shape: {round: false, side: 4}\n", "step.h5", {"shape.radius=5"}));
+  CHECK(beside.finish().size() == 1);
+  CHECK(beside.values().at("shape.radius") == "1");
+  CHECK(beside.given_values().at("shape.radius") == "5");
+}
+
+TEST_CASE("a reason that is no value, and one that an override takes away", "[quick]") {
+  Document odd = read_shape(Document::from_text("shape: {round: maybe, radius: 3}\n", "c.yaml", {}));
+  const std::string report = error_of([&] { odd.finish(); });
+  CHECK(contains(report, "'shape.round' must be"));
+  CHECK_FALSE(contains(report, "no meaning"));
+  Document removed = read_shape(Document::from_text("shape: {round: true, radius: 3}\n", "c.yaml", {"~shape.round"}));
+  CHECK(removed.finish().size() == 1);
+  CHECK(removed.meaningless());
 }
 
 TEST_CASE("what is not there has an exit code of its own where it is the only fault", "[quick]") {
@@ -76,5 +91,9 @@ TEST_CASE("what is not there has an exit code of its own where it is the only fa
     const std::string report = error_of([&] { document.finish(); }, alone ? ExitCode::unavailable : ExitCode::usage);
     CHECK(contains(report, "c.yaml:1:9: error: 'shape.side' needs a ruler"));
     CHECK(contains(report, "unknown key 'colour'") != alone);
+    Document looked_at = Document::from_text("shape: {side: 4}\n", "c.yaml", {});
+    looked_at.allow_unavailable();
+    looked_at.root().section("shape", "What is drawn.").unavailable("side", "'shape.side' needs a ruler", "draw a circle");
+    CHECK_FALSE(looked_at.faulty());
   }
 }

@@ -274,6 +274,14 @@ TEST_CASE("regression metrics equal brute force and are the same bits for any ba
       CHECK(std::abs(*all.rmse() - std::sqrt(squared / n)) < 1e-12);
       CHECK(std::abs(*all.mae() - absolute / n) < 1e-12);
       CHECK(std::abs(*all.r2() - r2) < 1e-9);
+      for (int k = 0; k < all.outputs(); ++k) {
+        RegressionMetrics alone(1);
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto i = static_cast<size_t>(r * outputs + k);
+          alone.add(Tensor::of<float>({x[i]}).reshaped({1, 1}), Tensor::of<float>({y[i]}).reshaped({1, 1}));
+        }
+        CHECK(same(all.values_of(k), alone.values()));
+      }
       for (unsigned split = 0; split < 4; ++split) {
         RegressionMetrics parts(static_cast<int>(outputs));
         int64_t first = 0;
