@@ -19,7 +19,7 @@ namespace HWY_NAMESPACE {
 constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 constexpr int kTile = attention_tile;
 // Rows of a strip. Shorter blocks than tile.h's on AVX-512: 64 rows are eight whole strips, and 16 accumulators already hide the latency.
-constexpr int kStrip = kLanes == 16 ? 8 : kLanes == 8 ? 6 : 4;
+constexpr int kStrip = kLanes == 16 ? 8 : 4;
 constexpr int kStripStep = kLanes == 16 ? 4 : 2;  // row counts are rounded up to this; the rows beyond are zero
 
 template <int R, int C>
