@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/learned.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "datasets/fingerprint.h"
@@ -87,12 +89,21 @@ bool needs_training_file(const DataSettings& settings, const OpenOptions& option
                      [&](data::Part part) { return part == data::Part::train || is_cut_from_training(settings, part); });
 }
 
+void check_same_order(const std::vector<std::string>& names, const std::vector<std::string>& known, const char* what,
+                      const Source& source) {
+  if (names.size() == known.size() && (names == known || !std::is_permutation(names.begin(), names.end(), known.begin()))) return;
+  fail(ExitCode::data, "{}: the {} are {}, those of the model are {}, in this order", printable(source.path), what,
+       printable(fmt::format("{}", fmt::join(names, ", "))), printable(fmt::format("{}", fmt::join(known, ", "))));
+}
+
 data::Description description_to_begin(const DataSettings& settings, const OpenOptions& options) {
   if (!options.known) return described(settings);
   const data::Description& d = *options.known;
   if (d.vocab_size > 0 && settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on tokens, the data is numeric");
   if (d.vocab_size == 0 && !settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on numeric sequences, the data is text");
   if (d.task != settings.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
+  for (const data::Part part : options.parts)
+    if (d.task == data::Task::regression) check_same_order(settings.source(part).target, d.target_names, "targets", settings.source(part));
   return d;
 }
 

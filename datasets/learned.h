@@ -26,6 +26,8 @@ bool is_cut_from_training(const DataSettings&, data::Part);
 bool needs_training_file(const DataSettings&, const OpenOptions&);
 // The description to begin with: a trained model's, or the one of the settings. Error(checkpoint) when the model's is of other data.
 data::Description description_to_begin(const DataSettings&, const OpenOptions&);
+// Error(data) where the names are not as many as the model's, or are the same in another order. Other names are other words for them.
+void check_same_order(const std::vector<std::string>& names, const std::vector<std::string>& known, const char* what, const Source&);
 // Says the sizes of a part and what encoding it has cut.
 void report_part(MemoryDataset&, data::Part, const data::SampleEncoder&);
 // When all parts are read: longest sequence, class weights, what the parts share and lack, fingerprint.

@@ -90,7 +90,8 @@ class SeqDataset : public data::Dataset {
     if (!own && !cut && part != Part::train && (foreign || !file.has(group))) return;
     if (!foreign && !file.has(group)) fail(ExitCode::data, "{}: no group {}", printable(source.path), group);
     check_keys(file, settings_, source, foreign ? "" : group);
-    if (!known_) check_contents(file, settings_, source);
+    check_task(file, settings_.task, source);
+    if (!known_) check_tokenizer(file, settings_.tokenizer, source);
     Opened& o = at(part);
     o.path = source.path;
     if (foreign) {
@@ -216,10 +217,25 @@ class SeqDataset : public data::Dataset {
     if (!o.data) return;
     if (o.data->numeric() != (description_.vocab_size == 0))
       fail(ExitCode::data, "{}: tokens and numbers do not go together: another part or the model has the other kind", printable(o.path));
+    if (known_) check_names(o, part);
     if (o.data->numeric()) check_values(o);
     else check_tokens(o);
     number_labels(part);
     for (const int64_t example : o.examples) longest_ = std::max(longest_, kept(o, example).rows());
+  }
+
+  // The model finds its features and targets by their places.
+  void check_names(const Opened& o, Part part) const {
+    const io::Hdf5File& file = files_.at(o.path);
+    const Source& source = settings_.source(part).given() ? settings_.source(part) : settings_.train;
+    const auto check = [&](const char* what, std::vector<std::string> known) {
+      const std::vector<std::string> names = texts_of(file, fmt::format("/{}_names", what));
+      if (names.size() == known.size()) check_same_order(names, known, fmt::format("{}s", what).c_str(), source);
+    };
+    std::vector<std::string> features = description_.feature_names;
+    if (description_.missing == data::Missing::zero_with_flag) features.resize(features.size() / 2);
+    if (o.data->numeric()) check("feature", std::move(features));
+    if (settings_.task == Task::regression) check("target", description_.target_names);
   }
 
   void check_tokens(const Opened& o) const {

@@ -39,7 +39,22 @@ int64_t whole_number(const io::Hdf5File& file, const char* attribute) {
   return value && std::holds_alternative<int64_t>(*value) ? std::get<int64_t>(*value) : 0;
 }
 
-// What the config says of the tokenizer is what the file was made with; a default says nothing.
+}  // namespace
+
+void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& source, const std::string& group) {
+  const Window& w = d.window;
+  if (w.length > 0 && (group.empty() || whole_number(file, "window_length") != w.length || whole_number(file, "window_hop") != w.hop))
+    fail(ExitCode::data,
+         "{}: data.window says windows of {} rows, {} from one to the next, and the file does not say that its samples are such; only "
+         "tables are cut into windows: remove data.window, or convert the table with it",
+         printable(source.path), w.length, w.hop);
+  if (group.empty()) return;
+  for (const auto& [key, named, dataset] : {std::tuple("weight", source.weight, "/weights"), std::tuple("id", source.id, "/ids")})
+    if (!named.empty() && !file.has(group + dataset))
+      fail(ExitCode::data, "{}: data.{} is '{}', but the file has no {}{}; add it, or remove data.{}", printable(source.path), key,
+           printable(named), group, dataset, key);
+}
+
 void check_tokenizer(const io::Hdf5File& file, const data::TokenizerSettings& wanted, const Source& source) {
   const bool has_one = file.has("/tokenizer_json");
   const data::TokenizerSettings unsaid,
@@ -63,27 +78,6 @@ void check_task(const io::Hdf5File& file, data::Task task, const Source& source)
   if (!own || !std::holds_alternative<std::string>(*own) || std::get<std::string>(*own) == name_of(task)) return;
   fail(ExitCode::data, "{}: data.task is {}, but the file was made for {}", printable(source.path), name_of(task),
        printable(std::get<std::string>(*own)));
-}
-
-}  // namespace
-
-void check_keys(const io::Hdf5File& file, const DataSettings& d, const Source& source, const std::string& group) {
-  const Window& w = d.window;
-  if (w.length > 0 && (group.empty() || whole_number(file, "window_length") != w.length || whole_number(file, "window_hop") != w.hop))
-    fail(ExitCode::data,
-         "{}: data.window says windows of {} rows, {} from one to the next, and the file does not say that its samples are such; only "
-         "tables are cut into windows: remove data.window, or convert the table with it",
-         printable(source.path), w.length, w.hop);
-  if (group.empty()) return;
-  for (const auto& [key, named, dataset] : {std::tuple("weight", source.weight, "/weights"), std::tuple("id", source.id, "/ids")})
-    if (!named.empty() && !file.has(group + dataset))
-      fail(ExitCode::data, "{}: data.{} is '{}', but the file has no {}{}; add it, or remove data.{}", printable(source.path), key,
-           printable(named), group, dataset, key);
-}
-
-void check_contents(const io::Hdf5File& file, const DataSettings& d, const Source& source) {
-  check_task(file, d.task, source);
-  check_tokenizer(file, d.tokenizer, source);
 }
 
 std::vector<std::string> texts_of(const io::Hdf5File& file, const std::string& name) {

@@ -12,8 +12,9 @@ namespace tapeformer::datasets {
 
 // Windows, weights and ids that the config names and the file lacks. `group` is that of the part in our own layout, empty in another one.
 void check_keys(const io::Hdf5File&, const DataSettings&, const Source&, const std::string& group);
-// Whether the file was made for this task and by this tokenizer, of which a default says nothing.
-void check_contents(const io::Hdf5File&, const DataSettings&, const Source&);
+// Whether the file was made for this task, and its tokens by this tokenizer, of which a default says nothing.
+void check_task(const io::Hdf5File&, data::Task, const Source&);
+void check_tokenizer(const io::Hdf5File&, const data::TokenizerSettings&, const Source&);
 // The texts of a data set; none where it is missing.
 std::vector<std::string> texts_of(const io::Hdf5File&, const std::string& name);
 // The file's names of `count` features or targets; where it has none those of data.features or data.target, else numbered ones.

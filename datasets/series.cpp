@@ -102,23 +102,29 @@ class Builder {
     data::Description& d = dataset_->description();
     FeatureStatistics statistics(names_.size());
     std::set<std::string> labels;
-    for (const Stretch& s : stretches_[0])
+    for (const Stretch& s : stretches_[0]) {
+      const data::Kept kept = kept_of(s);
       for (size_t r = s.first; r < s.last; ++r) {
-        statistics.add(&s.sequence->values[r * names_.size()], samples_with(s, r));
+        statistics.add(&s.sequence->values[r * names_.size()], samples_with(s, kept, r));
         const std::string& label = s.sequence->rows[r].label;
         if (!label.empty() && !is_ignored(label)) labels.insert(label);
       }
+    }
     describe_features(settings_, names_, statistics, d);
     if (settings_.task == Task::classification && settings_.classes > 0) d.labels = numbered_labels(settings_.classes);
     else d.labels = sorted_labels({labels.begin(), labels.end()});
   }
 
   // How many samples a row stands in, as the model gets them: several windows, or none where it is cut off.
-  int64_t samples_with(const Stretch& s, size_t r) const {
+  int64_t samples_with(const Stretch& s, const data::Kept& kept, size_t r) const {
     const auto row = static_cast<int64_t>(r - s.first), rows = static_cast<int64_t>(s.last - s.first);
     if (settings_.window.length > 0) return settings_.window.covering(row, rows);
-    const data::Kept kept = data::kept_rows(rows, settings_.max_length, settings_.truncate, s.table->where(s.sequence->rows[s.first]));
     return row < kept.head || row >= rows - kept.tail;
+  }
+  data::Kept kept_of(const Stretch& s) const {
+    const auto rows = static_cast<int64_t>(s.last - s.first);
+    if (settings_.window.length > 0) return {rows, 0};
+    return data::kept_rows(rows, settings_.max_length, settings_.truncate, s.table->where(s.sequence->rows[s.first]));
   }
 
   bool is_ignored(const std::string& tag) const {
@@ -202,6 +208,7 @@ class Builder {
     target(s, front, labels, unknown, rest);
     for (size_t r = s.first; r < s.last && settings_.task != Task::tagging; ++r) {
       const LongRow& row = s.sequence->rows[r];
+      if (row.label != front.label && row.label.empty()) target(s, row, labels, unknown, rest);  // says that it is missing
       if (row.label != front.label || row.targets != front.targets || row.weight != front.weight)
         fail(ExitCode::data, "{}: label, target or weight differs from row {}, of the same sequence '{}'", s.table->where(row), front.row,
              printable(s.sequence->name));

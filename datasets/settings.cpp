@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace tapeformer::datasets {
@@ -56,7 +57,7 @@ void read_split(Section& data, DataSettings& d) {
   s.field("valid", d.split.valid, config::from_below(0, 1), "share of the validation part");
   s.field("test", d.split.test, config::from_below(0, 1), "share of the test part");
   s.field("seed", d.split.seed, "seed of the split; another seed makes other parts");
-  if (d.split.valid == 0 && d.split.test == 0) s.unused("seed", s.path("valid"));
+  if (d.split.valid == 0 && d.split.test == 0) s.unused("seed", s.path(s.given("test") ? "test" : "valid"));
   if (d.split.valid + d.split.test >= 1)
     s.fault("valid", "'data.split.valid' and 'data.split.test' leave nothing to train on", "their sum must be below 1");
   if (d.split.valid > 0 && d.valid.given())
@@ -109,6 +110,13 @@ void read_tokenizer(Section s, DataSettings& d) {
     s.fault("type", "'tokenizer.type: byte' cannot be used with 'data.task: tagging', where a tag belongs to a word", "use whitespace");
 }
 
+// A name that stands in the list more than once; empty where none does.
+std::string repeated(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  const auto at = std::adjacent_find(names.begin(), names.end());
+  return at == names.end() ? std::string() : *at;
+}
+
 std::string numeric_key_of(Section& data, const DataSettings& d) {
   const Section train = data.section("train", {});
   const Source& s = d.train;
@@ -119,6 +127,9 @@ std::string numeric_key_of(Section& data, const DataSettings& d) {
 }
 
 void check_sources(Section& data, const DataSettings& d) {
+  for (const auto& [key, names] : {std::pair("target", &d.train.target), {"features", &d.train.features}})
+    if (const auto twice = repeated(*names); !twice.empty())
+      data.fault(key, fmt::format("'{}' names '{}' twice", data.path(key), twice), "name each column once");
   if (!d.train.given()) data.fault("path", "no training data: neither 'data.path' nor 'data.train.path' is given", "name the file");
   if (d.train.sequence.empty() && !d.train.step.empty() && d.window.length == 0)
     data.fault("step", "'data.step' needs 'data.sequence' or 'data.window'", "name the column that says which sequence a row belongs to");

@@ -154,20 +154,27 @@ void write_files(const std::filesystem::path& directory, const Trained& t, const
   write("per_class.csv", per_class);
 }
 
-// What an evaluation reads and how; the rest is the model's.
-constexpr std::string_view changeable[] = {"data.path",       "data.format",       "data.encoding",
-                                           "data.text",       "data.tokens",       "data.tags",
-                                           "data.label",      "data.target",       "data.input",
-                                           "data.values",     "data.step",         "data.sequence",
-                                           "data.id",         "data.weight",       "data.train.",
-                                           "data.valid.",     "data.test.",        "data.split.",
-                                           "data.window.",    "data.truncate",     "data.empty",
-                                           "eval.",           "device.",           "train.batch_size",
-                                           "train.precision", "model.norm.freeze", "model.norm.freeze_from"};
+// What an evaluation reads and how; the rest is the model's. The keys beside data.path stand for parts that do not say their own, and a
+// stored config says all: those of the parts are the ones that count.
+constexpr std::string_view changeable[] = {
+    "data.test.",      "data.valid.",      "data.train.",     "data.split.valid",  "data.split.test",
+    "data.window.hop", "data.ignored_tag", "data.truncate",   "data.empty",        "eval.batch_size",
+    "device.",         "train.batch_size", "train.precision", "model.norm.freeze", "model.norm.freeze_from"};
+
+void check_changes(const std::vector<std::string>& overrides) {
+  check_overrides(overrides, "eval", changeable);
+  for (const std::string& o : overrides) {
+    const std::string key = o.substr(0, o.find('='));
+    if (key.starts_with("data.split.") && o != key + "=0")
+      fail(ExitCode::usage, "'{}': another split would score samples that the model was trained on; 0 leaves the part to a file of its own",
+           printable(o));
+    if (key.ends_with(".features")) fail(ExitCode::usage, "'{}': the features are those of the model, found by name", printable(o));
+  }
+}
 
 ExitCode evaluate(Command& command, const Options& o) {
   const data::Part part = part_of(o.split);
-  check_overrides(o.overrides, "eval", changeable);
+  check_changes(o.overrides);
   std::vector<std::string> overrides = o.overrides;
   for (auto& flag : command.flag_overrides()) overrides.push_back(std::move(flag));
   Trained t = load_trained(o.run, o.weights, overrides, command.log);

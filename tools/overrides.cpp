@@ -9,6 +9,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/log.h"
+#include "framework/core/suggest.h"
 
 namespace tapeformer::tools {
 
@@ -28,9 +29,14 @@ void check_overrides(const std::vector<std::string>& overrides, std::string_view
     const std::string key = o.substr(o.starts_with("~"), o.find('=') - o.starts_with("~"));
     const bool known = std::any_of(allowed.begin(), allowed.end(),
                                    [&](std::string_view a) { return key == a || (a.ends_with('.') && key.starts_with(a)); });
-    if (!known)
-      fail(ExitCode::usage, "'{}' is no file, and no key that {} can change in a model that is trained; it takes {}", printable(o), verb,
-           fmt::join(allowed, ", "));
+    if (known) continue;
+    const std::string near = nearest(key, {allowed.begin(), allowed.end()});
+    const bool parts = std::find(allowed.begin(), allowed.end(), "data.test.") != allowed.end() && key.starts_with("data.");
+    fail(ExitCode::usage, "'{}' is no file, and no key that {} can change in a model that is trained{}; it takes {}", printable(o), verb,
+         !near.empty() ? fmt::format("; did you mean '{}'?", near)
+         : parts       ? fmt::format(" (what stands in another file is said by part: data.test.path)")
+                       : "",
+         fmt::join(allowed, ", "));
   }
 }
 

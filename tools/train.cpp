@@ -49,7 +49,9 @@ void say(Log& log, std::string_view line) {
 
 void say_complete(Log& log, const train::RunState& state) {
   if (state.stopped_early)
-    log.info("already complete: it stopped early at step {}; a new run can start from its weights with --init-from", state.step);
+    log.info(
+        "already complete: it stopped early at step {}; --from best goes on from its best, --init-from starts a new run with its weights",
+        state.step);
   else log.info("already complete at step {}; give a longer train.duration to go on", state.step);
 }
 

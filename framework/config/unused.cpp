@@ -18,6 +18,7 @@ void Section::unused(std::string_view key, std::string_view other) {
   const Member& reason = member_at(document, other);
   if (!reason.section && reason.field.refused) return;  // what was meant is not known
   Field& field = at->field;
+  if (!field.meaningless_with.empty()) return;  // one reason is enough
   const Place& from = field.place;
   // A stored value was there when the run began, and its data were counted with it: it stays.
   if (document.stored && !from.source->command_line) return;

@@ -240,8 +240,8 @@ void RegressionMetrics::add(const Tensor& values, const Tensor& targets) {
         ++rows_;
         for (size_t k = 0; k < outputs_.size(); ++k) {
           const double target = y.row(r)[k], error = x.row(r)[k] - target;
-          nonfinite_ |= !std::isfinite(error);
           Output& o = outputs_[k];
+          o.nonfinite |= !std::isfinite(error);
           o.squared += error * error;
           o.absolute += std::abs(error);
           const double before = target - o.mean;
@@ -254,21 +254,21 @@ void RegressionMetrics::add(const Tensor& values, const Tensor& targets) {
 }
 
 std::optional<double> RegressionMetrics::rmse() const {
-  if (rows_ == 0 || nonfinite_) return std::nullopt;
+  if (undefined()) return std::nullopt;
   double sum = 0;
   for (const Output& o : outputs_) sum += o.squared;
   return finite(std::sqrt(sum / static_cast<double>(rows_) / static_cast<double>(outputs_.size())));
 }
 
 std::optional<double> RegressionMetrics::mae() const {
-  if (rows_ == 0 || nonfinite_) return std::nullopt;
+  if (undefined()) return std::nullopt;
   double sum = 0;
   for (const Output& o : outputs_) sum += o.absolute;
   return finite(sum / static_cast<double>(rows_) / static_cast<double>(outputs_.size()));
 }
 
 std::optional<double> RegressionMetrics::r2() const {
-  if (rows_ == 0 || nonfinite_) return std::nullopt;
+  if (undefined()) return std::nullopt;
   double sum = 0;
   for (const Output& o : outputs_) {
     if (o.deviation == 0) return std::nullopt;
@@ -280,7 +280,7 @@ std::optional<double> RegressionMetrics::r2() const {
 std::vector<Metric> RegressionMetrics::values() const { return {{"rmse", rmse()}, {"mae", mae()}, {"r2", r2()}}; }
 
 std::vector<Metric> RegressionMetrics::values_of(int output) const {
-  return RegressionMetrics({outputs_.at(static_cast<size_t>(output))}, rows_, nonfinite_).values();
+  return RegressionMetrics({outputs_.at(static_cast<size_t>(output))}, rows_).values();
 }
 
 }  // namespace tapeformer::train

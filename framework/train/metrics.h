@@ -3,6 +3,7 @@
 // the same for any split into batches. A value that is not defined is nullopt, never 0 or 1; so is every value after a row whose outputs
 // are not finite.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -112,13 +113,15 @@ class RegressionMetrics {
   struct Output {
     double squared = 0, absolute = 0;  // summed errors
     double mean = 0, deviation = 0;    // of the targets: mean, and the sum of squares around it (Welford 1962)
+    bool nonfinite = false;
   };
-  RegressionMetrics(std::vector<Output> outputs, int64_t rows, bool nonfinite)
-      : outputs_(std::move(outputs)), rows_(rows), nonfinite_(nonfinite) {}
+  RegressionMetrics(std::vector<Output> outputs, int64_t rows) : outputs_(std::move(outputs)), rows_(rows) {}
+  bool undefined() const {
+    return rows_ == 0 || std::any_of(outputs_.begin(), outputs_.end(), [](const Output& o) { return o.nonfinite; });
+  }
 
   std::vector<Output> outputs_;
   int64_t rows_ = 0;
-  bool nonfinite_ = false;
 };
 
 }  // namespace tapeformer::train

@@ -52,8 +52,10 @@ void read_device(config::Section s, TrainSettings& out) {
 
 void read_train(config::Section s, TrainSettings& out, data::Task task, bool has_valid_part) {
   read_duration(s, "duration", out.duration, "20ep, 50k updates, 2h; the first limit reached wins when a list");
-  s.field("batch_size", out.batch_size, config::between(1, 1 << 30), "samples of an update");
-  s.count("batch_tokens", out.batch_tokens, config::between(0, 1 << 30), "the most rows of an update, in place of batch_size; 0: off");
+  s.field("batch_size", out.batch_size, config::between(1, 1 << 30),
+          "samples of an update; beside batch_tokens those of an evaluation alone");
+  s.count("batch_tokens", out.batch_tokens, config::between(0, 1 << 30),
+          "the most rows of an update, in place of batch_size; a longer sequence is one of its own; 0: off");
   s.number_or_word("micro_batch_size", out.micro_batch_size, "auto", 0, config::between(0, 1 << 30),
                    "samples computed at a time; auto: all of an update's");
   enum class Precision { fp32, fp64, tf32, bf16, fp16 };

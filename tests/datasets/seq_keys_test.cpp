@@ -97,6 +97,33 @@ TEST_CASE("a converted file is refused for another task and another tokenizer") 
   }
 }
 
+TEST_CASE("a trained model's features and targets stand in a file in the model's order") {
+  const Directory directory;
+  const auto write = [&](const char* name, const std::vector<std::string>& features, const std::vector<std::string>& targets) {
+    io::Hdf5File f = io::Hdf5File::create(directory.path() / name);
+    f.write("/train/values", Tensor::of(std::vector<float>{1, 2, 3, 4, 5, 6}).reshaped({3, 2}));
+    f.write("/train/offsets", Tensor::of(std::vector<int64_t>{0, 1, 3}));
+    f.write("/train/labels", Tensor::of(std::vector<float>{0, 1, 2, 3}).reshaped({2, 2}));
+    f.write_texts("/feature_names", features);
+    f.write_texts("/target_names", targets);
+  };
+  write("a.h5", {"p", "q"}, {"x", "y"});
+  write("b.h5", {"q", "p"}, {"x", "y"});
+  write("c.h5", {"p", "q"}, {"y", "x"});
+  write("d.h5", {"r", "s"}, {"u", "v"});  // other names for them
+  const auto yaml = [](char file) { return std::string("data: {task: regression, missing: zero_with_flag, path: DIR/") + file + ".h5}\n"; };
+  const data::Description known = open(yaml('a'), directory)->description();
+  for (const auto& [file, says] : {std::pair('a', ""),
+                                   {'b', "the features are q, p, those of the model are p, q, in this order"},
+                                   {'c', "the targets are y, x, those of the model are x, y, in this order"},
+                                   {'d', ""}}) {
+    const Fault found = fault_of([&, file = file] { open(yaml(file), directory, {.known = &known}); });
+    CAPTURE(file, found.text);
+    CHECK(found.code == (*says ? 3 : 0));
+    CHECK(found.says(says));
+  }
+}
+
 TEST_CASE("a training part in which nothing counts is refused") {
   const Directory directory;
   directory.write("text.csv", "text,label,w\na b,1,0\nb c,0,0\n");

@@ -82,6 +82,8 @@ TEST_CASE("faults of the settings are found before any file is read") {
       {"data: {train: {path: DIR/a.csv, features: [a]}}\ntokenizer: {type: word}\n",
        "'tokenizer.type' has no meaning with 'data.train.features: [a]'"},
       {"data: {path: DIR/a.csv, text: words, standardize: false}\n", "'data.standardize' has no meaning with 'data.text: words'"},
+      {"data: {path: DIR/a.csv, task: regression, target: [y, x, y]}\n", "'data.target' names 'y' twice"},
+      {"data: {path: DIR/a.csv, features: [a, a]}\n", "'data.features' names 'a' twice"},
       {"data: {path: DIR/a.csv, split: {seed: 3}}\n", "'data.split.seed' has no meaning with 'data.split.valid: 0"},
       {"data: {path: DIR/a.csv, task: regression, classes: 3}\n", "'data.classes' has no meaning with 'data.task: regression'"},
       {"data: {path: DIR/a.csv, test: {path: DIR/b}}\n", "test.yaml:1:"},

@@ -82,6 +82,14 @@ def numbers(work):
             check(abs(value - expected[name]) < 1e-4 * (1 + abs(value)), f"{target} {name}: {value}, {expected[name]} by the predictions")
             check(printed[-3][place] == name and abs(float(row[place]) - value) < 1e-4 * (1 + abs(value)), f"printed {printed[-3:]}")
         check(row[0] == target, f"printed {row}")
+    # Another file is said by part; what would change nothing, or score what was trained on, is refused.
+    for code, word, says in ((2, "data.path=test.csv", "data.test.path"), (2, "data.target=[a]", "data.test.path"), (2, "eval.batchnorm=batch", "eval.batch_size"),
+                             (2, "data.split.test=0.5", "trained on"), (2, "data.test.features=[a]", "those of the model"), (2, "data.truncat=right", "did you mean 'data.truncate'"),
+                             (3, "data.test.target=[b, a]", "in this order"), (3, "data.test.target=[a]", "in this order")):
+        work.refused(code, ["eval", "numbers", word], says, run="none")
+    work.write("renamed.csv", work.read("test.csv").replace("Source,a,b", "Source,first,second"))
+    done = work.call("eval", "numbers", "--json", "data.test.path=renamed.csv", "data.test.target=[first, second]", "eval.batch_size=2", "data.split.test=0")
+    check(done.returncode == 0 and abs(json.loads(done.stdout)["rmse"] - result["rmse"]) < 1e-5, done.stderr)
     # A model that gives no numbers has no predictions, and its metrics are undefined.
     file = work.file("numbers", "checkpoints", work.checkpoints("numbers")[-1])
 
