@@ -102,8 +102,10 @@ data::Description description_to_begin(const DataSettings& settings, const OpenO
   if (d.vocab_size > 0 && settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on tokens, the data is numeric");
   if (d.vocab_size == 0 && !settings.numeric()) fail(ExitCode::checkpoint, "the model was trained on numeric sequences, the data is text");
   if (d.task != settings.task) fail(ExitCode::checkpoint, "the model was trained for another task than data.task says");
-  for (const data::Part part : options.parts)
-    if (d.task == data::Task::regression) check_same_order(settings.source(part).target, d.target_names, "targets", settings.source(part));
+  for (const data::Part part : options.parts) {
+    const Source& s = settings.source(part).given() ? settings.source(part) : settings.train;  // a part without a file is cut from that one
+    if (d.task == data::Task::regression) check_same_order(s.target, d.target_names, "targets", s);
+  }
   return d;
 }
 

@@ -209,6 +209,28 @@ TEST_CASE("a known description brings its own vocabulary, labels and length") {
   CHECK(fault.says("'z'"));
 }
 
+TEST_CASE("the targets of a trained model are those of the file that a part is read from") {
+  const Directory directory;
+  std::string text = "text,x,y\n", series = "q,a,x,y\n";
+  for (int i = 0; i < 20; ++i) text += fmt::format("w,{},{}\n", i, -i), series += fmt::format("s{},1,{},{}\n", i, i, -i);
+  directory.write("t.csv", text);
+  directory.write("s.csv", series);
+  for (const std::string keys : {"t.csv, target: TARGET", "s.csv, target: TARGET, sequence: q, features: [a]"}) {
+    const auto yaml = [&](const std::string& target) {
+      std::string own = keys;
+      own.replace(own.find("TARGET"), 6, target);
+      return "data: {task: regression, train: {path: DIR/" + own + "}, split: {valid: 0.2, test: 0.2}}\n";
+    };
+    const data::Description known = open(yaml("[x, y]"), directory)->description();
+    const auto again = open(yaml("[x, y]"), directory, {.known = &known});  // as a run that goes on
+    CHECK(again->size(Part::test) == 4);
+    CHECK(again->description().fingerprint == known.fingerprint);
+    CHECK(open(yaml("[x, y]"), directory, {.known = &known, .parts = {Part::test}})->size(Part::test) == 4);
+    for (const char* other : {"[y, x]", "x", "[x, y, a]"})
+      CHECK(fault_of([&] { open(yaml(other), directory, {.known = &known, .parts = {Part::test}}); }).code == 3);
+  }
+}
+
 TEST_CASE("the training file is read only for parts that come from it") {
   const Directory directory;
   std::string csv = "text,label\n";
