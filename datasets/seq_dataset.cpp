@@ -217,25 +217,13 @@ class SeqDataset : public data::Dataset {
     if (!o.data) return;
     if (o.data->numeric() != (description_.vocab_size == 0))
       fail(ExitCode::data, "{}: tokens and numbers do not go together: another part or the model has the other kind", printable(o.path));
-    if (known_) check_names(o, part);
+    if (known_)
+      check_names(files_.at(o.path), description_, settings_.source(part).given() ? settings_.source(part) : settings_.train,
+                  o.data->numeric());
     if (o.data->numeric()) check_values(o);
     else check_tokens(o);
     number_labels(part);
     for (const int64_t example : o.examples) longest_ = std::max(longest_, kept(o, example).rows());
-  }
-
-  // The model finds its features and targets by their places.
-  void check_names(const Opened& o, Part part) const {
-    const io::Hdf5File& file = files_.at(o.path);
-    const Source& source = settings_.source(part).given() ? settings_.source(part) : settings_.train;
-    const auto check = [&](const char* what, std::vector<std::string> known) {
-      const std::vector<std::string> names = texts_of(file, fmt::format("/{}_names", what));
-      if (names.size() == known.size()) check_same_order(names, known, fmt::format("{}s", what).c_str(), source);
-    };
-    std::vector<std::string> features = description_.feature_names;
-    if (description_.missing == data::Missing::zero_with_flag) features.resize(features.size() / 2);
-    if (o.data->numeric()) check("feature", std::move(features));
-    if (settings_.task == Task::regression) check("target", description_.target_names);
   }
 
   void check_tokens(const Opened& o) const {
@@ -342,24 +330,8 @@ class SeqDataset : public data::Dataset {
                                   printable(o.path)));
     if (cut > 0) report_.push_back(fmt::format("{}: {} sequences cut to {} rows", name_of(part), cut, description_.max_length));
     if (o.skipped > 0) report_.push_back(fmt::format("{}: {} empty samples left out", name_of(part), o.skipped));
-    warn_of_chunks(o, rows);
-  }
-
-  // In random order nearly every sample unpacks a chunk of its own, unless all of them fit the cache of HDF5.
-  void warn_of_chunks(const Opened& o, int64_t rows) {
-    const io::Hdf5Dataset& d = o.data->rows();
-    constexpr int64_t cache = int64_t{32} << 20, good = int64_t{1} << 18;
-    if (!d.chunk() || o.examples.empty() || d.rows() * d.row_bytes() <= cache) return;
-    const int64_t bytes = (*d.chunk())[0] * d.row_bytes();
-    const int64_t sample =
-        rows / static_cast<int64_t>(o.examples.size()) * d.row_bytes() / (d.sizes().size() > 1 && o.data->dense() ? d.sizes()[1] : 1);
-    if (bytes <= 16 * std::max(sample, good)) return;
-    report_.push_back(
-        fmt::format("warning: {}: {} is stored in chunks of {} rows, {} MiB; each sample may unpack a whole one. Store it again contiguous "
-                    "(h5repack -l "
-                    "{}:CONTI -f {}:NONE) or in chunks of about {} rows",
-                    printable(o.path), d.path(), (*d.chunk())[0], bytes >> 20, d.path(), d.path(),
-                    std::max<int64_t>(1, (good + d.row_bytes() - 1) / d.row_bytes())));
+    if (const std::string warning = o.data->chunk_warning(static_cast<int64_t>(o.examples.size()), rows); !warning.empty())
+      report_.push_back(warning);
   }
 
   const DataSettings settings_;

@@ -80,6 +80,17 @@ void check_task(const io::Hdf5File& file, data::Task task, const Source& source)
        printable(std::get<std::string>(*own)));
 }
 
+void check_names(const io::Hdf5File& file, const data::Description& known, const Source& source, bool numeric) {
+  const auto check = [&](const char* what, const std::vector<std::string>& expected) {
+    const std::vector<std::string> names = texts_of(file, fmt::format("/{}_names", what));
+    if (names.size() == expected.size()) check_same_order(names, expected, fmt::format("{}s", what).c_str(), source);
+  };
+  std::vector<std::string> features = known.feature_names;
+  if (known.missing == data::Missing::zero_with_flag) features.resize(features.size() / 2);
+  if (numeric) check("feature", features);
+  if (known.task == data::Task::regression) check("target", known.target_names);
+}
+
 std::vector<std::string> texts_of(const io::Hdf5File& file, const std::string& name) {
   return file.has(name) ? file.dataset(name).texts() : std::vector<std::string>();
 }

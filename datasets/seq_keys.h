@@ -15,6 +15,8 @@ void check_keys(const io::Hdf5File&, const DataSettings&, const Source&, const s
 // Whether the file was made for this task, and its tokens by this tokenizer, of which a default says nothing.
 void check_task(const io::Hdf5File&, data::Task, const Source&);
 void check_tokenizer(const io::Hdf5File&, const data::TokenizerSettings&, const Source&);
+// Features and targets in the order of a trained model, which finds them by their places; by the file's names, where it has some.
+void check_names(const io::Hdf5File&, const data::Description& known, const Source&, bool numeric);
 // The texts of a data set; none where it is missing.
 std::vector<std::string> texts_of(const io::Hdf5File&, const std::string& name);
 // The file's names of `count` features or targets; where it has none those of data.features or data.target, else numbered ones.

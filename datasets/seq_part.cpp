@@ -163,6 +163,21 @@ std::string SeqPart::id(int64_t example) const {
 
 std::string SeqPart::where(int64_t example) const { return fmt::format("{}: {}, example {}", printable(path_), name_, example + 1); }
 
+// In random order nearly every sample unpacks a chunk of its own, unless all of them fit the cache of HDF5.
+std::string SeqPart::chunk_warning(int64_t samples, int64_t rows) const {
+  constexpr int64_t cache = int64_t{32} << 20, good = int64_t{1} << 18;
+  const io::Hdf5Dataset& d = *rows_;
+  if (!d.chunk() || samples == 0 || d.rows() * d.row_bytes() <= cache) return {};
+  const int64_t bytes = (*d.chunk())[0] * d.row_bytes();
+  const int64_t sample = rows / samples * d.row_bytes() / (d.sizes().size() > 1 && dense_ ? d.sizes()[1] : 1);
+  if (bytes <= 16 * std::max(sample, good)) return {};
+  return fmt::format(
+      "warning: {}: {} is stored in chunks of {} rows, {} MiB; each sample may unpack a whole one. Store it again contiguous (h5repack -l "
+      "{}:CONTI -f {}:NONE) or in chunks of about {} rows",
+      printable(path_), d.path(), (*d.chunk())[0], bytes >> 20, d.path(), d.path(),
+      std::max<int64_t>(1, (good + d.row_bytes() - 1) / d.row_bytes()));
+}
+
 template <class T>
 void SeqPart::each_piece(const io::Hdf5Dataset& dataset, int64_t columns,
                          const std::function<void(int64_t, int64_t, int64_t, const T*)>& visit) const {

@@ -37,7 +37,6 @@ class SeqPart {
   bool numeric() const { return features_ > 0; }
   int64_t features() const { return features_; }
   bool dense() const { return dense_; }
-  const io::Hdf5Dataset& rows() const { return *rows_; }
   // Rows [first, first + count) of one example.
   void tokens(int64_t example, int64_t first, int64_t count, std::vector<int32_t>& out) const;
   void values(int64_t example, int64_t first, int64_t count, std::vector<double>& out) const;
@@ -49,6 +48,8 @@ class SeqPart {
   int64_t target_size() const { return target_size_; }
   float weight(int64_t example) const { return weights_.empty() ? 1 : weights_[static_cast<size_t>(example)]; }
   std::string id(int64_t example) const;
+  // What is to be said where reading `samples` of together `rows` rows in random order would unpack much more than that; else empty.
+  std::string chunk_warning(int64_t samples, int64_t rows) const;
   // "data/x.h5: /train, example 17"
   std::string where(int64_t example) const;
 

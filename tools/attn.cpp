@@ -179,10 +179,10 @@ void add_attn(const Verb& program, Command& command) {
   auto o = std::make_shared<Options>();
   const Verb sub = program.verb("attn", "Pictures of a model's attention for one sequence");
   sub.option("MODEL", o->input.model, "RUN (its best checkpoint, or the last), CHECKPOINT, or CONFIG for an untrained model").required();
-  sub.option("FILE", o->input.words,
-             "FILE with samples, as predict reads it; and overrides key.path=value: with a CONFIG of any key (~key.path removes one), with "
-             "a RUN as "
-             "predict takes them");
+  sub.option(
+      "FILE", o->input.words,
+      "FILE with samples, as predict reads it; and overrides key.path=value: with a CONFIG of any key (~key.path removes one), with a "
+      "RUN as predict takes them");
   sub.option("-o,--output", o->prefix, "PREFIX.h5 and PREFIX.png (or PREFIX-layer0-head0.png, ...) are written").required();
   const Option text = sub.option("--text", o->input.text, "The sequence");
   sub.option("--length", o->input.length, "A random sequence of so many rows").range(1, 1 << 20).excludes(text);

@@ -48,7 +48,8 @@ class RunStatus {
   std::string config_sha256_, started_;
 };
 
-// What two configs (Document::values() of both, or given_values()) do not have alike; "nothing" where one of them lacks the key, as when a list became shorter.
+// What two configs (Document::values() of both, or given_values()) do not have alike; "nothing" where one of them lacks the key, as when a
+// list became shorter.
 struct Difference {
   std::string key, before, now;
 };

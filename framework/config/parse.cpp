@@ -234,8 +234,8 @@ class Builder : public YAML::EventHandler {
 struct Wording {
   const char *theirs, *ours, *hint;
 };
+// Not constexpr: from yaml-cpp 0.8 on theirs are not.
 const Wording wordings[] = {
-    // not constexpr: from yaml-cpp 0.8 on theirs are not
     {YAML::ErrorMsg::TAB_IN_INDENTATION, "a tab in the indentation", "indent with spaces"},
     {YAML::ErrorMsg::MAP_VALUE, "a ':' that can't stand here",
      "text with ': ' in it needs quotes; else check the indentation, and for a missing ':' on the line above"},

@@ -68,7 +68,8 @@ class Reader {
     out_.heads = 0;
     for (config::Section& s : groups) {
       HeadGroup group;
-      if (s.given() && !s.given("type")) s.fault("type", fmt::format("'{}' is missing", s.path("type")), "a group says which variant its heads are");
+      if (s.given() && !s.given("type"))
+        s.fault("type", fmt::format("'{}' is missing", s.path("type")), "a group says which variant its heads are");
       const size_t index = s.choose("type", 0, variant_names(), "the variant of these heads");
       const AttentionVariant& v = attention_variants()[index];
       group.variant = &v;

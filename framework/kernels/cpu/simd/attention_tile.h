@@ -18,7 +18,8 @@ namespace HWY_NAMESPACE {
 
 constexpr float kLog2e = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 constexpr int kTile = attention_tile;
-// Rows of a strip. Shorter blocks than tile.h's on AVX-512: 64 rows are eight whole strips, and 16 accumulators already hide the latency.
+// Rows of a strip. Shorter blocks than tile.h's: tiles of 64 and 32 rows are whole strips, and 16 accumulators (8 on AVX2, where 6 x 2
+// vectors lose an eighth of the speed at the short depth of a head) already hide the latency.
 constexpr int kStrip = kLanes == 16 ? 8 : 4;
 constexpr int kStripStep = kLanes == 16 ? 4 : 2;  // row counts are rounded up to this; the rows beyond are zero
 
