@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout whose mask is a function of (key, step, sample, row, column), so it is drawn again wherever it is needed.
+// Dropout whose mask is a function of (key, step, sample, row, column): it can be drawn again wherever it is needed, or remembered.
 #pragma once
+#include "framework/core/buffer.h"
 #include "framework/core/device.h"
 #include "framework/core/tensor.h"
 #include "framework/kernels/write.h"
@@ -15,7 +16,26 @@ struct DropoutDraw {
   uint32_t step = 0;
   const int32_t* positions = nullptr;  // [M]
   const uint32_t* samples = nullptr;   // [M]
+  // Room for what the forward drops, [M][row_words] words: bit c % 32 of word c / 32. A device may leave it alone and draw again.
+  Storage room;
+  int64_t row_words = 0;
+  bool drawn = false;  // the forward has run
+
   bool on() const { return threshold != 0; }
+  // With room for M = rows, if something is dropped.
+  DropoutDraw with_room(int64_t rows, int64_t columns) const {
+    DropoutDraw out = *this;
+    if (!on()) return out;
+    out.row_words = (columns + 63) / 64 * 2;
+    out.room = allocate(static_cast<size_t>(rows * out.row_words) * sizeof(uint32_t));
+    return out;
+  }
+  // For the backward of a forward that was given this.
+  DropoutDraw after() const {
+    DropoutDraw out = *this;
+    out.drawn = true;
+    return out;
+  }
 };
 
 }  // namespace tapeformer

@@ -91,10 +91,15 @@ void backward(Tape& tape, const Tensor& gradient, const FeedForwardParameters& p
 
 }  // namespace
 
-Variable feed_forward(Context& ctx, const FeedForwardParameters& p, const Variable& x, const Variable& residual) {
+Variable feed_forward(Context& ctx, const FeedForwardParameters& parameters, const Variable& x, const Variable& residual) {
+  FeedForwardParameters p = parameters;
   const int64_t rows = x.value.shape()[0], hidden = check(ctx, p, x, residual);
   const bool recorded = ctx.records(x) || ctx.records(residual) || (ctx.tape && any_trainable(p));
   const ProfileScope profile(ctx, "feed_forward", [&] { return work(p, x, residual, recorded); });
+  if (recorded) {
+    p.dropout_in = p.dropout_in.with_room(rows, hidden);
+    p.dropout_out = p.dropout_out.with_room(rows, x.value.shape()[1]);
+  }
   Saved saved;
   if (recorded) saved.u = Tensor(ctx.dtype, {rows, hidden});
   if (p.norm) {
@@ -111,6 +116,8 @@ Variable feed_forward(Context& ctx, const FeedForwardParameters& p, const Variab
     y.node = ctx.tape->record("feed_forward", [p, norm, x, residual = residual.node, saved](Tape& tape, const Tensor& gradient) {
       FeedForwardParameters own = p;
       own.norm = norm ? &*norm : nullptr;
+      own.dropout_in = p.dropout_in.after();
+      own.dropout_out = p.dropout_out.after();
       backward(tape, gradient, own, x, residual, saved);
     });
   }

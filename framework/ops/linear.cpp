@@ -85,12 +85,14 @@ Variable norm_linear(Context& ctx, const Variable& x, const NormParameters& norm
   return y;
 }
 
-Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Parameter* bias, const DropoutDraw& draw,
+Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Parameter* bias, const DropoutDraw& drawn,
                          const Variable& residual) {
   const int64_t outputs = check(ctx, "linear_residual", x, weight, bias);
   check_tensor("linear_residual", "residual", residual.value, ctx.dtype, {x.value.shape()[0], outputs});
   const ProfileScope profile(ctx, "linear_residual",
-                             [&] { return linear_work(x, weight, bias) + fused_residual_work(residual.value, draw); });
+                             [&] { return linear_work(x, weight, bias) + fused_residual_work(residual.value, drawn); });
+  const bool recorded = records(ctx, x, weight, bias) || ctx.records(residual);
+  const DropoutDraw draw = recorded ? drawn.with_room(x.value.shape()[0], outputs) : drawn;
   Variable y{Tensor(ctx.dtype, residual.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::LinearResidualForward, T>(ctx.on, x.value.matrix<const T>(), weight.value.matrix<const T>(),
@@ -98,18 +100,19 @@ Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Par
                                                        y.value.matrix<T>());
   });
   // dresidual = dy; with d = mask dy / (1 - p): dx = d W, dW = d' x, db = column sums of d.
-  if (records(ctx, x, weight, bias) || ctx.records(residual))
-    y.node = ctx.tape->record("linear_residual", [x, &weight, bias, draw, residual = residual.node](Tape& tape, const Tensor& gradient) {
-      const Tensor dw = parameter_gradient(&weight), dbias = parameter_gradient(bias);
-      if (x.node == no_node && !dw.defined() && !dbias.defined()) return tape.add_gradient(residual, gradient);
-      ResidualTarget target(tape, x, residual, gradient);
-      dispatch(gradient.dtype(), [&]<class T>(T) {
-        kernels::launch<kernels::LinearResidualBackward, T>(tape.execution(), gradient.matrix<const T>(), x.value.matrix<const T>(),
-                                                            weight.value.matrix<const T>(), draw, target.tensor().matrix<T>(),
-                                                            target.write(), matrix_or_empty<T>(dw), data_or_null<T>(dbias));
-      });
-      target.finish(tape);
-    });
+  if (recorded)
+    y.node = ctx.tape->record(
+        "linear_residual", [x, &weight, bias, draw = draw.after(), residual = residual.node](Tape& tape, const Tensor& gradient) {
+          const Tensor dw = parameter_gradient(&weight), dbias = parameter_gradient(bias);
+          if (x.node == no_node && !dw.defined() && !dbias.defined()) return tape.add_gradient(residual, gradient);
+          ResidualTarget target(tape, x, residual, gradient);
+          dispatch(gradient.dtype(), [&]<class T>(T) {
+            kernels::launch<kernels::LinearResidualBackward, T>(tape.execution(), gradient.matrix<const T>(), x.value.matrix<const T>(),
+                                                                weight.value.matrix<const T>(), draw, target.tensor().matrix<T>(),
+                                                                target.write(), matrix_or_empty<T>(dw), data_or_null<T>(dbias));
+          });
+          target.finish(tape);
+        });
   return y;
 }
 

@@ -18,7 +18,8 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 simd::DropoutRows rows_of(const DropoutDraw& d) {
-  return {d.key, d.threshold, static_cast<float>(d.scale), d.step, d.positions, d.samples};
+  return {d.key,       d.threshold, static_cast<float>(d.scale), d.step, d.positions, d.samples, reinterpret_cast<uint32_t*>(d.room.get()),
+          d.row_words, d.drawn};
 }
 
 int64_t part_size(int64_t total, int64_t most) {

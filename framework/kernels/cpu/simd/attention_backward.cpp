@@ -6,6 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // After foreach_target.h:
+#include "framework/kernels/cpu/simd/attention_ahead.h"
 #include "framework/kernels/cpu/simd/attention_tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -56,9 +57,9 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, Span kep
     const V l = hn::Set(d, b.lse[r + i]);
     for (int n = span.from; n < span.to; n += kLanes) hn::Store(exp2(hn::Sub(hn::Load(d, p + i * kTile + n), l)), d, p + i * kTile + n);
   }
-  alignas(64) float keep[R * kTile];
+  uint64_t dropped[R];
   if (t.drop)
-    for (int i = 0; i < R; ++i) dropout_row(t, r + i, span, t.drop->scale, keep + i * kTile);
+    for (int i = 0; i < R; ++i) dropped[i] = dropped_columns(t, r + i, span);
   for_columns(span.from, span.to, [&]<int C>(int n) HWY_ATTR {
     Accumulators<R, C> s;
     clear(s);
@@ -72,9 +73,9 @@ HWY_INLINE void backward_strip(const Head<DH>& h, const Pair& t, int r, Span kep
         const V probability = hn::Load(d, at);
         V dp = s.v[i][c];
         if (t.drop) {
-          const V m = hn::Load(d, keep + i * kTile + n + c * kLanes);
-          dp = hn::Mul(dp, m);
-          hn::Store(hn::Mul(probability, m), d, at);
+          const Dropped some = lanes_of(static_cast<uint32_t>(dropped[i] >> (n + c * kLanes)));
+          dp = t.drop->apply(dp, some);
+          hn::Store(t.drop->apply(probability, some), d, at);
         }
         s.v[i][c] = hn::Mul(hn::Sub(dp, delta), probability);
       }
@@ -132,6 +133,7 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
   const int part_rows = round_up(smaller(u.met_last * kTile, u.queries), kStripStep) - u.met_first * kTile;
   for (ptrdiff_t x = 0; x < ptrdiff_t{part_rows} * h.width; x += kLanes) hn::Store(hn::Zero(d), d, part + x);
   Bounds bounds;
+  const Drop drop(u.dropout.key, u.dropout.threshold, u.dropout.scale, u.dropout.step);
   for (int j = u.first; j < u.last; ++j) {
     const int k0 = j * kTile, keys = smaller(kTile, u.keys - k0), columns = round_up(keys, kLanes);
     pack_rows_transposed(u.k, u.key_rows, k0, keys, columns, h.dim, kp, kt);
@@ -148,13 +150,24 @@ void backward(const AttentionUnit& u, ConstRows o, const float* lse, ConstRows d
       if (packed[i - u.met_first] == 0) pack_queries(h, u, o, lse, d_o, q0, qp + at, dop + at, lse2 + row_at, delta + row_at);
       packed[i - u.met_first] = 1;
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
-      const Pair t = make_pair(u, q0, k0, bounds);
+      const Pair t = make_pair(u, drop, q0, k0, bounds);
+      Ahead ahead(h.dim);
+      if (e + 1 < u.begin[j + 1]) {
+        const int next = u.entries[e + 1].tile, first = next * kTile;
+        if (packed[next - u.met_first] == 0)
+          for (const ConstRows& x : {u.q, d_o, o}) ahead.add(x, u.query_rows, first, smaller(kTile, u.queries - first));
+      } else if (j + 1 < u.last) {
+        for (const ConstRows& x : {u.k, u.v}) ahead.add(x, u.key_rows, k0 + kTile, smaller(kTile, u.keys - k0 - kTile));
+      }
       const BackwardTiles b{qp + at, dop + at, kt, vt, kp, lse2 + row_at, delta + row_at, p, ds, part + at};
       for (int r0 = 0; r0 < bounds.rows; r0 += kKept) {
         const int some = smaller(kKept, bounds.rows - r0);
         const Span kept = span_of(bounds, r0, r0 + some, columns);
         const int used = round_up(smaller(kept.to, keys) - kept.from, kStripStep);
-        for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR { backward_strip<DH, R>(h, t, r0 + r, kept, b); });
+        for_strips(round_up(some, kStripStep), [&]<int R>(int r) HWY_ATTR {
+          backward_strip<DH, R>(h, t, r0 + r, kept, b);
+          ahead.some();
+        });
         const auto add_rows = [&](const float* x, const float* y, float* sum) HWY_ATTR {
           add_product(used, h.columns, some, x + kept.from, kTile, y + r0 * h.width, h.width, sum + kept.from * h.width, h.width);
         };

@@ -8,6 +8,7 @@
 // After foreach_target.h:
 #include <hwy/contrib/math/math-inl.h>
 
+#include "framework/kernels/cpu/simd/attention_ahead.h"
 #include "framework/kernels/cpu/simd/attention_tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,10 +71,11 @@ HWY_INLINE void forward_strip(const Head<DH>& h, const Pair& t, int r, const flo
   }
   if (t.drop)
     for (int i = 0; i < R; ++i) {
-      alignas(64) float keep[kTile];
-      dropout_row(t, r + i, span, 1.f, keep);
-      for (int n = span.from; n < span.to; n += kLanes)
-        hn::Store(hn::Mul(hn::Load(d, p + i * kTile + n), hn::Load(d, keep + n)), d, p + i * kTile + n);
+      const uint64_t dropped = dropped_columns(t, r + i, span);
+      for (int n = span.from; n < span.to; n += kLanes) {
+        float* at = p + i * kTile + n;
+        hn::Store(hn::IfThenZeroElse(lanes_of(static_cast<uint32_t>(dropped >> n)), hn::Load(d, at)), d, at);
+      }
     }
   const int used = smaller(span.to, t.keys) - span.from;
   for_columns(0, h.columns, [&]<int C>(int n) HWY_ATTR {
@@ -144,20 +146,14 @@ void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
   float* vp = kt + met * tile;
   float* qp = vp + met * tile;
   float* sums = qp + tile;
-  float* packed = sums + tile;  // of each key tile: 1 where it is in kt and vp
+  float* room = sums + tile;
+  float* packed = room + tile;  // of each key tile: 1 where it is in kt and vp
   for (int j = 0; j < met; ++j) packed[j] = 0;
   Running st;
   Bounds bounds;
+  const Drop drop(u.dropout.key, u.dropout.threshold, 1.f, u.dropout.step);
   for (int i = u.first; i < u.last; ++i) {
     const int q0 = i * kTile, rows = smaller(kTile, u.queries - q0), rows_up = round_up(rows, kStripStep);
-    for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
-      const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0);
-      const ptrdiff_t at = (j - u.met_first) * tile;
-      if (packed[j - u.met_first] != 0) continue;
-      packed[j - u.met_first] = 1;
-      pack_rows_transposed(u.k, u.key_rows, k0, keys, round_up(keys, kLanes), h.dim, qp, kt + at);
-      pack_rows(u.v, u.key_rows, k0, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
-    }
     pack_rows(u.q, u.query_rows, q0, rows, rows_up, h.dim, h.columns, u.scale * kLog2e, qp, h.width);
     for (int r = 0; r < round_up(rows, kLanes); ++r) {
       st.top[r] = kLowest;
@@ -167,10 +163,25 @@ void forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {
     for (int e = u.begin[i]; e < u.begin[i + 1]; ++e) {
       const int j = u.entries[e].tile, k0 = j * kTile, keys = smaller(kTile, u.keys - k0);
       const ptrdiff_t at = (j - u.met_first) * tile;
+      if (packed[j - u.met_first] == 0) {
+        pack_rows_transposed(u.k, u.key_rows, k0, keys, round_up(keys, kLanes), h.dim, room, kt + at);
+        pack_rows(u.v, u.key_rows, k0, keys, keys, h.dim, h.columns, 1.f, vp + at, h.width);
+        packed[j - u.met_first] = 1;
+      }
+      Ahead ahead(h.dim);
+      if (e + 1 < u.begin[i + 1]) {
+        const int next = u.entries[e + 1].tile, first = next * kTile;
+        if (packed[next - u.met_first] == 0)
+          for (const ConstRows& x : {u.k, u.v}) ahead.add(x, u.key_rows, first, smaller(kTile, u.keys - first));
+      } else if (i + 1 < u.last) {
+        ahead.add(u.q, u.query_rows, q0 + kTile, smaller(kTile, u.queries - q0 - kTile));
+      }
       set_bounds(u, u.entries[e], q0, rows, rows_up, k0, keys, bounds);
-      const Pair t = make_pair(u, q0, k0, bounds);
-      for_strips(round_up(bounds.rows, kStripStep),
-                 [&]<int R>(int r) HWY_ATTR { forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st); });
+      const Pair t = make_pair(u, drop, q0, k0, bounds);
+      for_strips(round_up(bounds.rows, kStripStep), [&]<int R>(int r) HWY_ATTR {
+        forward_strip<DH, R>(h, t, r, qp, kt + at, vp + at, sums, st);
+        ahead.some();
+      });
     }
     const float kept = u.dropout.threshold ? u.dropout.scale : 1.f;
     if (!u.add && !u.query_rows) {
@@ -212,7 +223,7 @@ HWY_EXPORT(ForwardTarget);
 size_t attention_forward_scratch(const AttentionUnit& u) {
   const size_t tile = static_cast<size_t>(attention_tile) * static_cast<size_t>(attention_width(u.head_dim));
   const size_t met = static_cast<size_t>(u.met_last - u.met_first);
-  return (2 * met + 2) * tile + met;
+  return (2 * met + 3) * tile + met;
 }
 
 void attention_forward(const AttentionUnit& u, Rows o, float* lse, float* scratch) {

@@ -8,8 +8,8 @@
 #define TAPEFORMER_SIMD_ATTENTION_TILE_H
 #endif
 #include "framework/kernels/cpu/simd/attention.h"
+#include "framework/kernels/cpu/simd/drop.h"
 #include "framework/kernels/cpu/simd/math.h"
-#include "framework/kernels/cpu/simd/philox.h"
 #include "framework/kernels/cpu/simd/tile.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -255,11 +255,12 @@ struct Pair {
   int rows, keys, columns;  // of the query tile; of the key tile; columns rounded up to vectors
   uint32_t first_query, first_key;
   const int32_t *query_places, *key_places;  // of the two tiles; null: from first_query and first_key on
-  const AttentionDropout* drop;              // null: nothing is dropped
+  uint32_t sample;
+  const Drop* drop;  // null: nothing is dropped
   const Bounds* bounds;
 };
 
-HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& bounds) {
+HWY_INLINE Pair make_pair(const AttentionUnit& u, const Drop& drop, int q0, int k0, const Bounds& bounds) {
   const int keys = smaller(kTile, u.keys - k0);
   return {smaller(kTile, u.queries - q0),
           keys,
@@ -268,30 +269,21 @@ HWY_INLINE Pair make_pair(const AttentionUnit& u, int q0, int k0, const Bounds& 
           static_cast<uint32_t>(k0),
           u.query_places ? u.query_places + q0 : nullptr,
           u.key_places ? u.key_places + k0 : nullptr,
-          u.dropout.threshold ? &u.dropout : nullptr,
+          u.dropout.sample,
+          drop.on() ? &drop : nullptr,
           &bounds};
 }
 
-// Dropout factors (0 or `kept`) of row r of a pair's probabilities, in the columns of the span and perhaps some beside it. Rows beyond the
-// end get any.
-HWY_MAYBE_UNUSED static HWY_NOINLINE void dropout_row(const Pair& t, int r, Span span, float kept, float* HWY_RESTRICT out) {
-  const AttentionDropout& drop = *t.drop;
+// The columns of row r of a pair whose probabilities are dropped, a bit each, in the span and perhaps some beside it. Rows beyond the end
+// get any.
+HWY_MAYBE_UNUSED static HWY_NOINLINE uint64_t dropped_columns(const Pair& t, int r, Span span) {
   const uint32_t query =
       t.query_places ? static_cast<uint32_t>(t.query_places[r < t.rows ? r : 0]) : t.first_query + static_cast<uint32_t>(r);
-  if (t.key_places) {
-    uint32_t words[kTile];
-    const int end = smaller(span.to, t.keys);
-    philox_at(drop.key, t.key_places + span.from, end - span.from, query, drop.sample, drop.step, words + span.from);
-    for (int c = span.from; c < span.to; ++c) out[c] = c >= end || words[c] < drop.threshold ? 0.f : kept;
-    return;
-  }
-  const RowDropout row(drop.key, drop.threshold, kept, query, drop.sample, drop.step);
-  for (int c = span.from / kCols * kCols; c < span.to; c += kCols) {
-    V first, second;
-    row.factors(static_cast<int>(t.first_key) + c, first, second);
-    hn::Store(first, D(), out + c);
-    hn::Store(second, D(), out + c + kLanes);
-  }
+  uint32_t bits[2] = {0, 0};
+  const int from = span.from / 4 * 4;  // a counter has four columns
+  if (t.key_places) t.drop->draw_at(query, t.sample, t.key_places + from, smaller(span.to, t.keys) - from, bits);
+  else t.drop->draw(query, t.sample, static_cast<int>(t.first_key) + from, span.to - from, bits);
+  return (uint64_t{bits[0]} | uint64_t{bits[1]} << 32) << from;
 }
 
 }  // namespace HWY_NAMESPACE

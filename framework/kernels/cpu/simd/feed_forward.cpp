@@ -29,77 +29,79 @@ struct Buffers {
 // a[rows x width] holds what enters f for columns f0 ...: kept in u, then replaced by dropout(f(a)). A pass of its own over rows in cache:
 // inside the product's register block the exponential would spill the accumulators.
 template <class Activate>
-void activate(const FeedForwardRows& p, ptrdiff_t first, int rows, int f0, int width, float* a, size_t ld) {
+void activate(const FeedForwardRows& p, const Drop& drop, ptrdiff_t first, int rows, int f0, int width, float* a, size_t ld) {
   const D d;
   for (int r = 0; r < rows; ++r) {
     float* row = a + r * ld;
     float* u = p.u ? p.u.row(first + r) + f0 : nullptr;
-#pragma GCC unroll 2
-    for (int c = 0; c < width; c += kLanes) {
+    const auto value = [&](int c) HWY_ATTR {
       const V v = hn::Load(d, row + c);
       if (u) store_at(v, u, c, width);
-      hn::Store(Activate::value(v), d, row + c);
-    }
-    if (p.dropout_in.threshold != 0) {
-      const RowDropout drop(p.dropout_in, first + r);
-      drop.each(f0, width, [&](int c, V m0, V m1) HWY_ATTR {
-        hn::Store(dropped(hn::Load(d, row + c), m0), d, row + c);
-        hn::Store(dropped(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
-      });
+      return Activate::value(v);
+    };
+    if (drop.on()) {
+      drop.each(first + r, f0, width, [&](int c, Dropped some) HWY_ATTR { hn::Store(drop.apply(value(c), some), d, row + c); });
+    } else {
+#pragma GCC unroll 2
+      for (int c = 0; c < width; c += kLanes) hn::Store(value(c), d, row + c);
     }
   }
 }
 
 // From u: a = dropout(f(u)), and du, which holds the gradient of a, becomes the gradient of u.
 template <class Activate>
-void activate_backward(const FeedForwardRows& p, ptrdiff_t first, int rows, int f0, int width, float* a, float* du, size_t ld) {
+void activate_backward(const FeedForwardRows& p, const Drop& drop, ptrdiff_t first, int rows, int f0, int width, float* a, float* du,
+                       size_t ld) {
   const D d;
   const int end = round_up(width, kCols);
   for (int r = 0; r < rows; ++r) {
     const float* u = p.u.row(first + r) + f0;
     float *ar = a + r * ld, *dr = du + r * ld;
-#pragma GCC unroll 2
-    for (int c = 0; c < end; c += kLanes) {
+    const auto both = [&](int c) HWY_ATTR {
       const ValueSlope f = Activate::both(load_at(u, c, width));
-      hn::Store(f.value, d, ar + c);
-      hn::Store(first_only(hn::Mul(hn::Load(d, dr + c), f.slope), width - c), d, dr + c);
-    }
-    if (p.dropout_in.threshold != 0) {
-      const RowDropout drop(p.dropout_in, first + r);
-      drop.each(f0, end, [&](int c, V m0, V m1) HWY_ATTR {
-        float* const rows_of_both[2] = {ar, dr};
-        for (float* row : rows_of_both) {
-          hn::Store(dropped(hn::Load(d, row + c), m0), d, row + c);
-          hn::Store(dropped(hn::Load(d, row + c + kLanes), m1), d, row + c + kLanes);
-        }
+      return ValueSlope{f.value, first_only(hn::Mul(hn::Load(d, dr + c), f.slope), width - c)};
+    };
+    if (drop.on()) {
+      drop.each(first + r, f0, end, [&](int c, Dropped some) HWY_ATTR {
+        const ValueSlope x = both(c);
+        hn::Store(drop.apply(x.value, some), d, ar + c);
+        hn::Store(drop.apply(x.slope, some), d, dr + c);
       });
+    } else {
+#pragma GCC unroll 2
+      for (int c = 0; c < end; c += kLanes) {
+        const ValueSlope x = both(c);
+        hn::Store(x.value, d, ar + c);
+        hn::Store(x.slope, d, dr + c);
+      }
     }
   }
 }
 
-void activate_any(const FeedForwardRows& p, ptrdiff_t first, int rows, int f0, int width, float* a, size_t ld) {
+void activate_any(const FeedForwardRows& p, const Drop& drop, ptrdiff_t first, int rows, int f0, int width, float* a, size_t ld) {
   switch (p.activation) {
     case Nonlinearity::none:
-      return activate<Identity>(p, first, rows, f0, width, a, ld);
+      return activate<Identity>(p, drop, first, rows, f0, width, a, ld);
     case Nonlinearity::relu:
-      return activate<Relu>(p, first, rows, f0, width, a, ld);
+      return activate<Relu>(p, drop, first, rows, f0, width, a, ld);
     case Nonlinearity::gelu:
-      return activate<Gelu>(p, first, rows, f0, width, a, ld);
+      return activate<Gelu>(p, drop, first, rows, f0, width, a, ld);
     case Nonlinearity::gelu_tanh:
-      return activate<GeluTanh>(p, first, rows, f0, width, a, ld);
+      return activate<GeluTanh>(p, drop, first, rows, f0, width, a, ld);
   }
 }
 
-void activate_backward_any(const FeedForwardRows& p, ptrdiff_t first, int rows, int f0, int width, float* a, float* du, size_t ld) {
+void activate_backward_any(const FeedForwardRows& p, const Drop& drop, ptrdiff_t first, int rows, int f0, int width, float* a, float* du,
+                           size_t ld) {
   switch (p.activation) {
     case Nonlinearity::none:
-      return activate_backward<Identity>(p, first, rows, f0, width, a, du, ld);
+      return activate_backward<Identity>(p, drop, first, rows, f0, width, a, du, ld);
     case Nonlinearity::relu:
-      return activate_backward<Relu>(p, first, rows, f0, width, a, du, ld);
+      return activate_backward<Relu>(p, drop, first, rows, f0, width, a, du, ld);
     case Nonlinearity::gelu:
-      return activate_backward<Gelu>(p, first, rows, f0, width, a, du, ld);
+      return activate_backward<Gelu>(p, drop, first, rows, f0, width, a, du, ld);
     case Nonlinearity::gelu_tanh:
-      return activate_backward<GeluTanh>(p, first, rows, f0, width, a, du, ld);
+      return activate_backward<GeluTanh>(p, drop, first, rows, f0, width, a, du, ld);
   }
 }
 
@@ -126,15 +128,16 @@ void feed_forward_rows_here(const FeedForwardRows& p, ptrdiff_t first, int rows,
     }
     norm_row(norm, x, mean, rstd, h + r * ld.ldc);
   }
+  const Drop drop(p.dropout_in), drop_out(p.dropout_out);
   for (int f0 = 0; f0 < F; f0 += kChunk) {
     const int width = smaller(kChunk, F - f0);
     multiply_panels(rows, width, C, h, ld.ldc, p.up + static_cast<size_t>(f0) * C, static_cast<size_t>(C) * kCols,
                     {false, p.up_bias ? p.up_bias + f0 : nullptr}, a, ld.ldf);
-    activate_any(p, first, rows, f0, width, a, ld.ldf);
+    activate_any(p, drop, first, rows, f0, width, a, ld.ldf);
     multiply_panels(rows, C, width, a, ld.ldf, p.down + static_cast<size_t>(f0) * kCols, static_cast<size_t>(F) * kCols,
                     {f0 > 0, p.down_bias}, z, ld.ldc);
   }
-  for (int r = 0; r < rows; ++r) residual_row(p.dropout_out, first + r, z + r * ld.ldc, p.residual.row(first + r), C, p.y.row(first + r));
+  for (int r = 0; r < rows; ++r) residual_row(drop_out, first + r, z + r * ld.ldc, p.residual.row(first + r), C, p.y.row(first + r));
 }
 
 void feed_forward_backward_rows_here(const FeedForwardRows& p, ptrdiff_t first, int rows, float* part, bool add, float* scratch) {
@@ -151,16 +154,17 @@ void feed_forward_backward_rows_here(const FeedForwardRows& p, ptrdiff_t first, 
   const Rows a_all = place(p.a, dh + 3 * block * ld.ldc, ld.ldf), du_all = place(p.du, a_all.data + block * ld.ldf, ld.ldf);
   const size_t ldh = static_cast<size_t>(h.stride), ldz = static_cast<size_t>(dz.stride), ldf = static_cast<size_t>(du_all.stride);
   const Norm norm{C, p.gain, p.shift};
+  const Drop drop(p.dropout_in), drop_out(p.dropout_out);
   for (int r = 0; r < rows; ++r) {
     norm_row(norm, p.x.row(first + r), p.gain ? p.mean[first + r] : 0, p.gain ? p.rstd[first + r] : 0, h.row(r));
-    dropped_row(p.dropout_out, first + r, p.dy.row(first + r), C, dz.row(r));
+    dropped_row(drop_out, first + r, p.dy.row(first + r), C, dz.row(r));
   }
   column_sums(rows, C, dz.data, ldz, add, part + at.ddown_bias);
   for (int f0 = 0; f0 < F; f0 += kChunk) {
     const int width = smaller(kChunk, F - f0);
     float *a = a_all.data + (kept ? f0 : 0), *du = du_all.data + (kept ? f0 : 0);
     multiply_panels(rows, width, C, dz.data, ldz, p.down + static_cast<size_t>(f0) * C, static_cast<size_t>(C) * kCols, {}, du, ldf);
-    activate_backward_any(p, first, rows, f0, width, a, du, ldf);
+    activate_backward_any(p, drop, first, rows, f0, width, a, du, ldf);
     column_sums(rows, width, du, ldf, add, part + at.dup_bias + f0);
     if (!kept) {
       outer_panels(C, width, rows, dz.data, ldz, a, ldf, add, part + at.ddown + static_cast<size_t>(f0) * C, 0, C);

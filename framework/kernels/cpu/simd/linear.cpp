@@ -51,7 +51,8 @@ void linear_rows_here(const LinearRows& p, ptrdiff_t first, int rows, float* scr
     return;
   }
   multiply_panels(rows, p.N, p.K, left, ld, p.panels, panel_stride, {false, p.bias}, z, ldz);
-  for (int r = 0; r < rows; ++r) residual_row(p.dropout, first + r, z + r * ldz, p.residual.row(first + r), p.N, p.y.row(first + r));
+  const Drop drop(p.dropout);
+  for (int r = 0; r < rows; ++r) residual_row(drop, first + r, z + r * ldz, p.residual.row(first + r), p.N, p.y.row(first + r));
 }
 
 size_t linear_backward_scratch_here(const LinearBackwardRows& p, int rows) {
@@ -66,7 +67,8 @@ void linear_backward_rows_here(const LinearBackwardRows& p, ptrdiff_t first, int
   const Rows h = p.h ? Rows{p.h.row(first), p.h.stride} : Rows{dz.data + rows * ldn, static_cast<ptrdiff_t>(ldk)};
   const size_t ldz = static_cast<size_t>(dz.stride), ldh = static_cast<size_t>(h.stride);
   const Norm norm{p.K, p.gain, p.shift};
-  for (int r = 0; r < rows; ++r) dropped_row(p.dropout, first + r, p.dy.row(first + r), p.N, dz.row(r));
+  const Drop drop(p.dropout);
+  for (int r = 0; r < rows; ++r) dropped_row(drop, first + r, p.dy.row(first + r), p.N, dz.row(r));
   const LinearPart at(p.K, p.N, kCols, !p.dz);
   if (p.x) {
     for (int r = 0; r < rows; ++r)

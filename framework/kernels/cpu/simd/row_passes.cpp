@@ -56,21 +56,14 @@ void activation_backward_here(Nonlinearity f, ConstRows x, ConstRows dy, int wid
 }
 
 void dropout_here(const DropoutRows& p, ConstRows x, int width, bool add, ptrdiff_t first, ptrdiff_t last, Rows y) {
+  const Drop drop(p);
   for (ptrdiff_t r = first; r < last; ++r) {
     const float* from = x.row(r);
     float* to = y.row(r);
-    const auto write = [&](int c, V factor) HWY_ATTR {
-      const V v = dropped(load_at(from, c, width), factor);
-      store_at(add ? hn::Add(load_at(to, c, width), v) : v, to, c, width);
-    };
-    if (p.threshold == 0) {
-      for (int c = 0; c < width; c += kLanes) write(c, hn::Set(D(), 1.f));
-    } else {
-      RowDropout(p, r).each(0, width, [&](int c, V a, V b) HWY_ATTR {
-        write(c, a);
-        write(c + kLanes, b);
-      });
-    }
+    const auto write = [&](int c, V v) HWY_ATTR { store_at(add ? hn::Add(load_at(to, c, width), v) : v, to, c, width); };
+    if (drop.on()) drop.each(r, 0, width, [&](int c, Dropped some) HWY_ATTR { write(c, drop.apply(load_at(from, c, width), some)); });
+    else
+      for (int c = 0; c < width; c += kLanes) write(c, load_at(from, c, width));
   }
 }
 

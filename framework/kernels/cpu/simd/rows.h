@@ -7,7 +7,7 @@
 #else
 #define TAPEFORMER_SIMD_ROWS_H
 #endif
-#include "framework/kernels/cpu/simd/philox.h"
+#include "framework/kernels/cpu/simd/drop.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tapeformer::simd {
@@ -119,33 +119,24 @@ HWY_INLINE void column_sums(int rows, int width, const float* x, size_t ldx, boo
   }
 }
 
-// z = x, times the dropout factors of row r; z is scratch.
-HWY_INLINE void dropped_row(const DropoutRows& p, ptrdiff_t r, const float* x, int width, float* z) {
+// z = x, dropped as row r; z is scratch.
+HWY_INLINE void dropped_row(const Drop& drop, ptrdiff_t r, const float* x, int width, float* z) {
   const D d;
   const int end = round_up(width, kCols);
-  if (p.threshold == 0) {
+  if (drop.on()) drop.each(r, 0, end, [&](int c, Dropped some) HWY_ATTR { hn::Store(drop.apply(load_at(x, c, width), some), d, z + c); });
+  else
     for (int c = 0; c < end; c += kLanes) hn::Store(load_at(x, c, width), d, z + c);
-    return;
-  }
-  const RowDropout drop(p, r);
-  drop.each(0, end, [&](int c, V a, V b) HWY_ATTR {
-    hn::Store(dropped(load_at(x, c, width), a), d, z + c);
-    hn::Store(dropped(load_at(x, c + kLanes, width), b), d, z + c + kLanes);
-  });
 }
 
-// y = residual + z times the dropout factors of row r; z is scratch.
-HWY_INLINE void residual_row(const DropoutRows& p, ptrdiff_t r, const float* z, const float* residual, int width, float* y) {
+// y = residual + z, dropped as row r; z is scratch.
+HWY_INLINE void residual_row(const Drop& drop, ptrdiff_t r, const float* z, const float* residual, int width, float* y) {
   const D d;
-  if (p.threshold == 0) {
+  if (drop.on())
+    drop.each(r, 0, width, [&](int c, Dropped some) HWY_ATTR {
+      store_at(hn::Add(drop.apply(hn::Load(d, z + c), some), load_at(residual, c, width)), y, c, width);
+    });
+  else
     for (int c = 0; c < width; c += kLanes) store_at(hn::Add(load_at(residual, c, width), hn::Load(d, z + c)), y, c, width);
-    return;
-  }
-  const RowDropout drop(p, r);
-  drop.each(0, width, [&](int c, V a, V b) HWY_ATTR {
-    store_at(hn::Add(dropped(hn::Load(d, z + c), a), load_at(residual, c, width)), y, c, width);
-    store_at(hn::Add(dropped(hn::Load(d, z + c + kLanes), b), load_at(residual, c + kLanes, width)), y, c + kLanes, width);
-  });
 }
 
 }  // namespace HWY_NAMESPACE

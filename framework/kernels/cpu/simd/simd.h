@@ -30,6 +30,9 @@ struct DropoutRows {
   uint32_t step = 0;
   const int32_t* positions = nullptr;
   const uint32_t* samples = nullptr;
+  uint32_t* room = nullptr;  // row_words a row: bit c % 32 of word c / 32 is 1 where an element is dropped; null: drawn at each use
+  ptrdiff_t row_words = 0;   // a multiple of 2
+  bool drawn = false;        // the room is filled
 };
 
 // The activations of framework/kernels/activation.h, in the same order.
