@@ -60,6 +60,11 @@ ModelSettings read_model_settings(config::Section root, int64_t max_length, data
   head.field("dropout", out.head_dropout, probability, "before the last linear layer");
   s.field("label_smoothing", out.label_smoothing, probability, "of the cross-entropy in training");
   if (task == data::Task::tagging) s.unused("pooling", "data.task");
+  else if (out.attention.causal && out.pooling == Pooling::first)
+    s.fault("pooling",
+            fmt::format("'{}' is first, but '{}' is true: the first row sees nothing of the others", s.path("pooling"),
+                        s.path("attention.causal")),
+            "take mean or max");
   if (task == data::Task::regression) s.unused("label_smoothing", "data.task");
   return out;
 }

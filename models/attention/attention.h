@@ -20,6 +20,7 @@ struct AttentionSettings {
   int64_t dim = 0;
   int heads = 1;           // of the layer, over all its groups
   double dropout = 0;      // of the probabilities
+  bool causal = false;     // a row sees itself, what stands before it and extra rows; extra rows see each other
   int64_t max_length = 0;  // of a sequence in the data
   int layer = 0;           // its number, from 0
   int layers = 1;          // of the model

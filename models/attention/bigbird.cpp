@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BigBird (Zaheer et al. 2020, 2007.14062): blocks of rows see the neighbouring blocks, global blocks or learned global rows, and a few
-// blocks at random. The layout is drawn for each layer and head, is a function of the number of blocks, and never changes.
+// blocks at random. The layout is drawn for each layer and head, is a function of the number of blocks, and never changes. In causal heads
+// a block's layout is that of a sequence which ends with it, so that it does not change as the sequence grows.
 #include <algorithm>
 
 #include "framework/core/random.h"
@@ -36,6 +37,14 @@ struct BigBirdSettings {
   }
   void check(config::Section& section, const Choice& choice) const {
     if (globals != Globals::external) section.unused("count", section.path("globals"));
+    if (choice.layer.causal) {
+      const auto knows_the_end = [&](const char* key, const char* word) {
+        section.fault(key, fmt::format("'{}' is {}, but '{}' is true: a row would see other rows once the sequence has grown",
+                                       section.path(key), word, choice.causal_key));
+      };
+      if (globals == Globals::ends) knows_the_end("globals", "ends");
+      if (fallback == Fallback::short_sequences) knows_the_end("fallback", "short");
+    }
     if (random_blocks == 0) section.unused("random_prefix", section.path("random_blocks"));
     if (fallback == Fallback::short_sequences)
       section.warn("fallback", fmt::format("'{}' bigbird: sequences of up to {} rows get full attention ('{}' is short)", choice.type_key,
@@ -50,11 +59,13 @@ class BigBird : public PlannedHeads {
       : PlannedHeads(settings), own_(own), seed_(build.seed), front_(own.extra_rows().count) {}
 
   // By the definition: a random block is one of the random_blocks candidates of smallest words.
-  bool allowed(int32_t n, int head, int32_t i, int32_t j) const override {
+  bool in_pattern(int32_t n, int head, int32_t i, int32_t j) const override {
     if (i < front_ || j < front_) return true;
-    const int32_t rows = n - front_, blocks = (rows + own_.block - 1) / own_.block;
+    const int32_t rows = n - front_;
     if (own_.fallback == Fallback::short_sequences && rows <= own_.short_length()) return true;
     const int32_t u = (i - front_) / own_.block, v = (j - front_) / own_.block;
+    const int32_t blocks = settings().layer.causal ? u + 1 : (rows + own_.block - 1) / own_.block;
+    if (v >= blocks) return false;
     const auto global = [&](int32_t block) {
       return own_.globals != Globals::external && (block == 0 || (own_.globals == Globals::ends && block == blocks - 1));
     };
@@ -91,7 +102,9 @@ class BigBird : public PlannedHeads {
       if (i < front_) return runs;
       if ((i - front_) % b == 0) {
         runs.assign(1, {0, front_});
-        for (const int32_t v : seen_by((i - front_) / b, blocks, head)) runs.push_back({front_ + v * b, std::min(n, front_ + (v + 1) * b)});
+        const int32_t u = (i - front_) / b;
+        for (const int32_t v : seen_by(u, settings().layer.causal ? u + 1 : blocks, head))
+          runs.push_back({front_ + v * b, std::min(n, front_ + (v + 1) * b)});
       }
       return runs;
     }));

@@ -13,7 +13,7 @@ struct FullSettings {
 class Full : public PlannedHeads {
  public:
   Full(const nn::Builder&, const HeadSettings& settings, const FullSettings&) : PlannedHeads(settings) {}
-  bool allowed(int32_t, int, int32_t, int32_t) const override { return true; }
+  bool in_pattern(int32_t, int, int32_t, int32_t) const override { return true; }
 
  protected:
   TilePlan plan(int32_t n, int) const override { return full_plan(n, n); }

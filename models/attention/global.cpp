@@ -22,6 +22,7 @@ struct GlobalSettings {
                     "a row would see itself and nothing else");
     section.field("share_projections", share_projections, "false: global rows project query, key and value by weights of their own");
   }
+  void check(config::Section& section, const Choice& choice) const { check_global_rows(section, rows, choice); }
 };
 
 class Global : public GlobalHeads {

@@ -60,6 +60,7 @@ class GlobalExternal : public GlobalHeads {
     sum.saved_bytes += 4.0 * count() * static_cast<double>(lengths.size()) * settings().heads;
     return sum;
   }
+  int32_t front() const override { return GlobalHeads::front() + count(); }
   double pairs(int32_t n) const override { return GlobalHeads::pairs(n + count()); }
 
   std::vector<double> dense_output(const DenseInput& in) const override {

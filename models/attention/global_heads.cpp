@@ -7,6 +7,7 @@
 #include "framework/ops/add.h"
 #include "framework/ops/attention.h"
 #include "framework/ops/columns.h"
+#include "models/attention/causal_plan.h"
 #include "models/attention/dense.h"
 #include "models/attention/head_attention.h"
 #include "models/attention/interval_sets.h"
@@ -36,7 +37,7 @@ bool GlobalHeads::is_global(int32_t n, int32_t i) const {
                                                           [&](int place) { return place == own || int64_t{place} + n == i; }));
 }
 
-bool GlobalHeads::allowed(int32_t n, int, int32_t i, int32_t j) const {
+bool GlobalHeads::in_pattern(int32_t n, int, int32_t i, int32_t j) const {
   const bool near = int64_t{j} >= int64_t{i} - pattern_.left && int64_t{j} <= int64_t{i} + pattern_.right;
   return near || is_global(n, i) || is_global(n, j);
 }
@@ -103,6 +104,7 @@ Variable GlobalHeads::of_global_rows(Context& context, HeadInput& input, const o
     counts.push_back(static_cast<int32_t>(rows.size()));
     TilePlan plan = full_plan(counts.back(), packing.length(b));
     plan.query_places = rows;  // a probability is dropped by its row's place in the sequence
+    if (s.layer.causal) plan = causal_plan(plan, front());
     plans.push_back(std::make_shared<const TilePlan>(std::move(plan)));
   }
   const auto scatter = std::make_shared<RowMap>();
@@ -129,7 +131,10 @@ void GlobalHeads::visit(nn::Visitor& visitor) {
 }
 
 double GlobalHeads::pairs(int32_t n) const {
-  return PlannedHeads::pairs(n) + (own_.empty() ? 0 : static_cast<double>(global_rows(n).size()) * n);
+  double sum = PlannedHeads::pairs(n);
+  if (own_.empty()) return sum;
+  for (const int32_t i : global_rows(n)) sum += settings().layer.causal ? std::max(i + 1, front()) : n;
+  return sum;
 }
 
 AttentionCost GlobalHeads::cost(const std::vector<int32_t>& lengths) const {

@@ -2,8 +2,13 @@
 // Heads with global rows: some rows of a sequence, by default the first, see every row and are seen by every row; the others see a window
 // besides (Beltagy, Peters, Cohan 2020, 2004.05150, section 3.1). What `global`, `longformer` and `global_external` share.
 #pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "framework/config/section.h"
 #include "models/attention/planned_heads.h"
+#include "models/attention/variant.h"
 
 namespace tapeformer::models {
 
@@ -21,6 +26,14 @@ inline void read_global_rows(config::Section& section, std::vector<int>& rows) {
                 "further global rows by their places from 0, negative ones from the end (-1: the last)");
 }
 
+// Rows counted from the end are other rows once the sequence has grown.
+inline void check_global_rows(config::Section& section, const std::vector<int>& rows, const Choice& choice) {
+  if (choice.layer.causal && std::any_of(rows.begin(), rows.end(), [](int place) { return place < 0; }))
+    section.fault("rows", fmt::format("'{}' counts from the end, but '{}' is true: a row would see other rows once the sequence has grown",
+                                      section.path("rows"), choice.causal_key),
+                  "count from the start: 0 is the first row");
+}
+
 class GlobalHeads : public PlannedHeads {
  public:
   GlobalHeads(const nn::Builder&, const HeadSettings&, const GlobalPattern&);
@@ -29,7 +42,7 @@ class GlobalHeads : public PlannedHeads {
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   double pairs(int32_t n) const override;
   InputReaders input_readers() override;
-  bool allowed(int32_t n, int head, int32_t i, int32_t j) const override;
+  bool in_pattern(int32_t n, int head, int32_t i, int32_t j) const override;
   std::vector<double> dense_output(const DenseInput&) const override;
 
  protected:

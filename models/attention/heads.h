@@ -31,9 +31,7 @@ class LayerInput {
     return normalised_ ? *normalised_ : x_;
   }
   // The normalised input times a weight [N,C] plus a bias [N]: [T,N], in one fused pass.
-  Variable project(Context& context, Parameter& weight, Parameter* bias) const {
-    return projected(context, x_, weight, bias);
-  }
+  Variable project(Context& context, Parameter& weight, Parameter* bias) const { return projected(context, x_, weight, bias); }
   // The same of some rows only (a map without weights): [rows of the map, N].
   Variable project(Context& context, Parameter& weight, Parameter* bias, ops::RowMapPointer rows) const {
     return projected(context, ops::sparse_rows(context, x_, std::move(rows)), weight, bias);
@@ -88,6 +86,8 @@ struct DenseInput {
 
 class Heads {
  public:
+  static constexpr bool can_be_causal = false;  // whether forward() knows AttentionSettings::causal
+
   explicit Heads(HeadSettings settings) : settings_(std::move(settings)) {}
   virtual ~Heads() = default;
   virtual HeadOutput forward(Context&, HeadInput&) = 0;
@@ -102,8 +102,15 @@ class Heads {
   // Its own readers of the normalised input; see Attention.
   virtual InputReaders input_readers() { return InputReaders{std::in_place}; }
 
-  // The oracle; `head` is the number in the layer. Either which keys a query may use (softmax variants),
-  virtual bool allowed(int32_t /*n*/, int /*head*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
+  // Learned rows before the sequence's own: causal heads see all of them from everywhere.
+  virtual int32_t front() const { return settings_.layer.extra_rows; }
+
+  // The oracle; `head` is the number in the layer. Either which keys a query may use (softmax variants): those of a pattern, of which
+  // causal heads keep what stands before,
+  virtual bool in_pattern(int32_t /*n*/, int /*head*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
+  bool allowed(int32_t n, int head, int32_t i, int32_t j) const {
+    return in_pattern(n, head, i, j) && (!settings_.layer.causal || j <= i || j < front());
+  }
   // or the whole matrix of weights [n,n] with o = weights v,
   virtual std::vector<double> dense_weights(const DenseInput&) const { return {}; }
   // or, where o is no such product, o [n,D] itself.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "models/attention/head_attention.h"
@@ -33,6 +35,7 @@ class Reader {
     // What is not asked for is not printed, so that a printed config has one form too.
     if (groups.empty() || words) read_types();
     section_.field("dropout", out_.dropout, config::from_below(0, 1), "of the attention probabilities");
+    section_.field("causal", out_.causal, "true: a row sees itself and what stands before it, so that what follows changes nothing");
     for (const auto& v : attention_variants()) {
       own_sections_.push_back(section_.section(v.name, "settings of this variant"));
       own_settings_.push_back(v.read(own_sections_.back()));
@@ -47,6 +50,7 @@ class Reader {
                                     : fmt::format("'{}' have {} heads together, which do not divide 'model.dim' {}",
                                                   section_.path("groups"), out_.heads, dim_));
     check_dropout();
+    check_causal();
     find_extra_rows();
     for (size_t l = 0; l < out_.layers.size(); ++l) check_own(static_cast<int>(l));
     return std::move(out_);
@@ -106,6 +110,20 @@ class Reader {
                                 "set it to 0");
   }
 
+  void check_causal() {
+    for (const auto& layer : out_.layers)
+      for (const HeadGroup& group : layer)
+        if (out_.causal && !group.variant->can_be_causal) {
+          std::vector<std::string_view> words;
+          for (const auto& v : attention_variants())
+            if (v.can_be_causal) words.push_back(v.name);
+          return section_.fault(
+              "causal",
+              fmt::format("'{}' is true, but '{}' {} has no causal form", section_.path("causal"), group.type_key, group.variant->name),
+              fmt::format("set it to false, or take one that has: {}", fmt::join(words, ", ")));
+        }
+  }
+
   // The rows run through all layers, so those that ask for some must ask for the same.
   void find_extra_rows() {
     const HeadGroup* first = nullptr;
@@ -130,6 +148,7 @@ class Reader {
     const AttentionSettings settings{.dim = dim_,
                                      .heads = out_.heads,
                                      .dropout = out_.dropout,
+                                     .causal = out_.causal,
                                      .max_length = max_length_,
                                      .layer = l,
                                      .layers = layers_,
@@ -141,7 +160,8 @@ class Reader {
       checked_.push_back(checked);
       const auto index = static_cast<size_t>(layer[g].variant - attention_variants().data());
       config::Section& section = group_sections_.empty() ? own_sections_[index] : group_sections_[g];
-      layer[g].variant->check(layer[g].own_settings.get(), section, {layer[g].type_key, layer[g].heads_key, layer[g].heads, settings});
+      layer[g].variant->check(layer[g].own_settings.get(), section,
+                              {layer[g].type_key, layer[g].heads_key, section_.path("causal"), layer[g].heads, settings});
     }
   }
 
@@ -167,6 +187,7 @@ std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::s
                                           const AttentionLayers& layers) {
   settings.heads = layers.heads;
   settings.dropout = layers.dropout;
+  settings.causal = layers.causal;
   settings.extra_rows = layers.extra_rows.count;
   const std::vector<HeadGroup>& groups = layers.layers.at(static_cast<size_t>(settings.layer));
   if (const auto make = groups[0].variant->make_layer) return make(build, name, settings, groups[0].own_settings.get());

@@ -17,6 +17,7 @@ struct AttentionLayers {
   std::vector<std::vector<HeadGroup>> layers;  // the groups of each layer; most have one
   int heads = 4;
   double dropout = 0;
+  bool causal = false;
   ExtraRows extra_rows;  // in front of every sequence, from the first layer to the last
 };
 

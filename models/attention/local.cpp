@@ -43,7 +43,7 @@ class Local : public PlannedHeads {
  public:
   Local(const nn::Builder&, const HeadSettings& settings, const LocalSettings& own) : PlannedHeads(settings), own_(own) {}
 
-  bool allowed(int32_t, int, int32_t i, int32_t j) const override {
+  bool in_pattern(int32_t, int, int32_t i, int32_t j) const override {
     if (own_.form == Form::band) return j >= i - own_.left && j <= i + own_.right;
     const int32_t distance = j / own_.block - i / own_.block;
     return distance >= -own_.blocks_left && distance <= own_.blocks_right;

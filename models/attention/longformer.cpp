@@ -21,6 +21,7 @@ struct LongformerSettings {
     section.field("right", right, size, "extra keys a row sees after itself");
     section.field("share_projections", share_projections, "true: global rows use the projections of the others");
   }
+  void check(config::Section& section, const Choice& choice) const { check_global_rows(section, rows, choice); }
 };
 
 class Longformer : public GlobalHeads {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/planned_heads.h"
 
+#include "models/attention/causal_plan.h"
+
 namespace tapeformer::models {
 
 TilePlan PlannedHeads::plan(int32_t, int) const { fail(ExitCode::internal, "{} says neither a plan nor parts", settings().name); }
@@ -9,6 +11,13 @@ std::vector<TilePlan> PlannedHeads::parts(int32_t n, int head) const {
   std::vector<TilePlan> one;
   one.push_back(plan(n, head));
   return one;
+}
+
+std::vector<TilePlan> PlannedHeads::seen(int32_t n, int head) const {
+  std::vector<TilePlan> out = parts(n, head);
+  if (settings().layer.causal)
+    for (TilePlan& plan : out) plan = causal_plan(plan, front());
+  return out;
 }
 
 HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
@@ -20,7 +29,7 @@ HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
     for (size_t h = 0; h < width; ++h) {
       const int32_t n = input.packing.length(b);
       const int head = s.first_head + static_cast<int>(h);
-      const PlanCache::Plans& plans = plans_.get(n, head, [&] { return parts(n, head); });
+      const PlanCache::Plans& plans = plans_.get(n, head, [&] { return seen(n, head); });
       // A sequence with fewer parts than others has empty ones in their place.
       static const auto nothing = std::make_shared<const TilePlan>(full_plan(0, 0));
       while (all.size() < plans.size()) all.emplace_back(static_cast<size_t>(input.packing.sequences()) * width, nothing);
@@ -34,7 +43,7 @@ HeadOutput PlannedHeads::forward(Context& context, HeadInput& input) {
 double PlannedHeads::pairs(int32_t n) const {
   double sum = 0;
   for (int h = 0; h < patterns(); ++h)
-    for (const TilePlan& plan : parts(n, settings().first_head + h)) sum += static_cast<double>(plan.pairs);
+    for (const TilePlan& plan : seen(n, settings().first_head + h)) sum += static_cast<double>(plan.pairs);
   return sum / patterns();
 }
 

@@ -40,6 +40,8 @@ class PlanCache {
 
 class PlannedHeads : public Heads {
  public:
+  static constexpr bool can_be_causal = true;
+
   using Heads::Heads;
   HeadOutput forward(Context&, HeadInput&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
@@ -55,6 +57,8 @@ class PlannedHeads : public Heads {
 
  private:
   int patterns() const { return differs_by_head() ? settings().heads : 1; }
+  // parts(), cut down to what causal heads may see.
+  std::vector<TilePlan> seen(int32_t n, int head) const;
 
   PlanCache plans_;
 };

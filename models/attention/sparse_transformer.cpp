@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse Transformer (Child, Gray, Radford, Sutskever 2019, 1904.10509) for encoders: a local pattern and one that reaches far, in one
-// softmax
-// (`merged`), in turns over the heads or over the layers. `strided`: a window of stride / 2 rows on each side, and every stride-th row.
+// softmax (`merged`), in turns over the heads or over the layers. `strided`: a window of stride / 2 rows on each side (causal: of stride
+// rows before), and every stride-th row.
 // `fixed`: the own block of `stride` rows, and the last `summary` rows of every block.
 #include <algorithm>
 #include <array>
@@ -54,14 +54,15 @@ class SparseTransformer : public PlannedHeads {
   SparseTransformer(const nn::Builder&, const HeadSettings& settings, const SparseTransformerSettings& own)
       : PlannedHeads(settings), own_(own) {}
 
-  bool allowed(int32_t n, int head, int32_t i, int32_t j) const override {
+  bool in_pattern(int32_t n, int head, int32_t i, int32_t j) const override {
     const int32_t s = own_.stride;
     bool near = false, far = false;
     if (own_.pattern == Pattern::strided) {
-      near = std::abs(i - j) <= s / 2;
+      near = settings().layer.causal ? i - j <= s : std::abs(i - j) <= s / 2;
       far = (i - j) % s == 0;
     } else {
-      const int64_t end = std::min<int64_t>(n, (int64_t{j} / s + 1) * s);  // of j's block
+      int64_t end = (int64_t{j} / s + 1) * s;  // of j's block
+      if (!settings().layer.causal) end = std::min<int64_t>(n, end);
       near = i / s == j / s;
       far = j >= end - own_.summary;
     }
@@ -91,7 +92,7 @@ class SparseTransformer : public PlannedHeads {
     std::vector<int32_t> first, end;
     const int64_t s = own_.stride;
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t from = own_.pattern == Pattern::strided ? i - s / 2 : i / s * s;
+      const int64_t from = own_.pattern == Pattern::strided ? i - back() : i / s * s;
       const int64_t to = own_.pattern == Pattern::strided ? i + s / 2 + 1 : (i / s + 1) * s;
       first.push_back(static_cast<int32_t>(std::max<int64_t>(from, 0)));
       end.push_back(static_cast<int32_t>(std::min<int64_t>(to, n)));
@@ -99,8 +100,11 @@ class SparseTransformer : public PlannedHeads {
     return interval_plan(n, std::move(first), std::move(end));
   }
 
-  // Rows residue by residue; of its residue a row sees all, or all but itself, which it sees near.
-  TilePlan residues(int32_t n, bool but_itself) const {
+  // The rows that a strided window reaches back: encoders halve it.
+  int32_t back() const { return settings().layer.causal ? own_.stride : own_.stride / 2; }
+
+  // Rows residue by residue; of its residue a row sees all, or all but those that it sees near.
+  TilePlan residues(int32_t n, bool but_near) const {
     std::vector<int32_t> rows, begin, end;
     for (int32_t residue = 0; residue < std::min(own_.stride, n); ++residue) {
       const auto first = static_cast<int32_t>(rows.size());
@@ -108,20 +112,23 @@ class SparseTransformer : public PlannedHeads {
       begin.resize(rows.size(), first);
       end.resize(rows.size(), static_cast<int32_t>(rows.size()));
     }
-    TilePlan plan = !but_itself ? interval_plan(n, begin, end) : interval_sets_plan(n, n, [&](int32_t at) {
-      return std::array{Interval{begin[static_cast<size_t>(at)], at}, Interval{at + 1, end[static_cast<size_t>(at)]}};
+    TilePlan plan = !but_near ? interval_plan(n, begin, end) : interval_sets_plan(n, n, [&](int32_t at) {
+      const int32_t first = begin[static_cast<size_t>(at)];
+      return std::array{Interval{first, std::max(first, at - back() / own_.stride)}, Interval{at + 1, end[static_cast<size_t>(at)]}};
     });
     plan.query_rows = rows;
     plan.key_rows = std::move(rows);
     return plan;
   }
 
-  // The keys are the last rows of the blocks, side by side; a row sees all, or all but those of its own block.
+  // The keys are the last rows of the blocks, side by side; a row sees all, or all but those of its own block. A last block that is not
+  // whole ends where the sequence does; to causal heads, which do not know that, where it would.
   TilePlan summaries(int32_t n, bool but_own_block) const {
     std::vector<int32_t> keys, block_begin{0};
     for (int64_t block = 0; block < n; block += own_.stride) {
-      const int64_t end = std::min<int64_t>(n, block + own_.stride);
-      for (int64_t j = std::max(block, end - own_.summary); j < end; ++j) keys.push_back(static_cast<int32_t>(j));
+      const int64_t whole = block + own_.stride, end = std::min<int64_t>(n, whole);
+      for (int64_t j = std::max(block, (settings().layer.causal ? whole : end) - own_.summary); j < end; ++j)
+        keys.push_back(static_cast<int32_t>(j));
       block_begin.push_back(static_cast<int32_t>(keys.size()));
     }
     const auto count = static_cast<int32_t>(keys.size());

@@ -32,7 +32,7 @@ class Stride : public PlannedHeads {
  public:
   Stride(const nn::Builder&, const HeadSettings& settings, const StrideSettings& own) : PlannedHeads(settings), own_(own) {}
 
-  bool allowed(int32_t, int head, int32_t i, int32_t j) const override {
+  bool in_pattern(int32_t, int head, int32_t i, int32_t j) const override {
     const int64_t distance = std::abs(int64_t{i} - j);
     const int stride = of_head(own_.stride, head);
     return distance % stride == 0 && distance / stride <= of_head(own_.reach, head) && (own_.include_self || i != j);

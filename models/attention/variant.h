@@ -16,13 +16,15 @@ struct ExtraRows {
 // Where a variant was chosen, for checks and their messages.
 struct Choice {
   std::string type_key, heads_key;  // "model.attention.type" or "model.attention.groups.1.type"; where its heads are counted
-  int heads = 1;                    // of the variant; layer.heads has those of all groups
-  AttentionSettings layer;          // max_length is 0 where only the data says it
+  std::string causal_key;
+  int heads = 1;            // of the variant; layer.heads has those of all groups
+  AttentionSettings layer;  // max_length is 0 where only the data says it
 };
 
 struct AttentionVariant {
   std::string_view name;
   bool has_probabilities;  // false: dropout > 0 is an error that names both keys
+  bool can_be_causal;      // false: causal is one
   // Reads the section that bears the variant's name, whether the variant is chosen or not.
   std::shared_ptr<const void> (*read)(config::Section&);
   // Where the variant is chosen: options that make no sense with the layer's are faults that name both keys.
@@ -66,14 +68,16 @@ AttentionVariant variant(std::string_view name, bool has_probabilities) {
     if constexpr (requires(const Settings& s) { s.extra_rows(); }) return static_cast<const Settings*>(own)->extra_rows();
     else return ExtraRows{};
   };
-  if constexpr (std::is_base_of_v<Heads, Class>)
+  if constexpr (std::is_base_of_v<Heads, Class>) {
+    v.can_be_causal = Class::can_be_causal;
     v.make_heads = [](const nn::Builder& build, const HeadSettings& settings, const void* own) {
       return std::unique_ptr<Heads>(std::make_unique<Class>(build, settings, *static_cast<const Settings*>(own)));
     };
-  else
+  } else {
     v.make_layer = [](const nn::Builder& build, const std::string& name, const AttentionSettings& settings, const void* own) {
       return std::unique_ptr<Attention>(std::make_unique<Class>(build, name, settings, *static_cast<const Settings*>(own)));
     };
+  }
   return v;
 }
 

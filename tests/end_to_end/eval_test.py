@@ -60,6 +60,23 @@ def tags(work):
     check(result["accuracy"] == sum(t == p for t, p in pairs) / len(pairs), f"accuracy {result['accuracy']}")
 
 
+def growing(work):
+    """With causal attention a text's tags stay what they were while it grows."""
+    texts = [[f"a{i % 3}" if (i * i) % 7 < 3 else "b" for i in range(k, k + 40)] for k in range(9)]
+    tag_of = {"a0": "X", "a1": "X", "a2": "X", "b": "Y"}
+    for part in ("train", "valid", "test"):
+        work.write(part + ".csv", "\n".join(["name,words,tags"] + [f"n,{' '.join(t)},{' '.join(tag_of[w] for w in t)}" for t in texts]) + "\n")
+    prefixes = [texts[0][:n] for n in (1, 2, 7, 16, 17, 33, 40)]
+    for variant, own in (("local", "left=6"), ("bigbird", "block=4"), ("sparse_transformer", "stride=5")):
+        done = work.call("train", "tagging.yaml", "-o", variant, f"model.attention.type={variant}", f"model.attention.{variant}.{own}", "model.attention.causal=true",
+                         "train.duration=40", "optim.lr=0.02", "model.dropout=0", "model.feed_forward.dropout=0")
+        check(done.returncode == 0, done.stderr)
+        done = work.call("predict", variant, "--format", "jsonl", stdin="".join(" ".join(words) + "\n" for words in prefixes))
+        lines = [json.loads(line)["tags"] for line in done.stdout.splitlines()]
+        check(len(lines) == len(prefixes) and set(lines[-1]) == {"X", "Y"}, f"{variant}: {lines} {done.stderr}")
+        check(all(line == lines[-1][:len(line)] for line in lines) and [len(line) for line in lines] == [len(words) for words in prefixes], f"{variant}: {lines}")
+
+
 def numbers(work):
     work.write("numbers.yaml", NUMBERS.replace(".tsv", ".csv"))
     for part in ("train", "valid", "test"):
@@ -170,6 +187,6 @@ def killed(work):
 
 
 with Workplace() as work:
-    for part in (classes, tags, numbers, refused, killed):
+    for part in (classes, tags, growing, numbers, refused, killed):
         part(work)
-finish(102)
+finish(111)

@@ -17,7 +17,7 @@ enum class Fault { none, bound, tile };
 class Band : public models::PlannedHeads {
  public:
   Band(models::HeadSettings settings, Fault fault) : PlannedHeads(std::move(settings)), fault_(fault) {}
-  bool allowed(int32_t, int, int32_t i, int32_t j) const override { return j >= i - 70 && j <= i + 3; }
+  bool in_pattern(int32_t, int, int32_t i, int32_t j) const override { return j >= i - 70 && j <= i + 3; }
 
  protected:
   TilePlan plan(int32_t n, int) const override {
