@@ -74,7 +74,7 @@ Map pattern_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubjec
     }
     for (int32_t i = 0; i < n; ++i)
       for (int32_t j = 0; j < n; ++j)  // what is not made of heads mixes all rows
-        map.values.push_back(!group || group->allowed(n, h, i, j) ? 1.F : 0.F);
+        map.values.push_back(!group || group->allowed_in_layer(n, h, i, j) ? 1.F : 0.F);
   }
   return map;
 }

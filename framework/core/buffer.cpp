@@ -95,7 +95,8 @@ class CachingAllocator {
   }
   Block take_new(size_t size) {
     const size_t align = size >= huge_page ? huge_page : size >= page_aligned_from ? 4096 : alignment;
-    void* memory = std::aligned_alloc(align, (size + align - 1) / align * align);
+    void* memory = nullptr;
+    if (posix_memalign(&memory, align, size) != 0) memory = nullptr;
     if (memory && size >= huge_page) madvise(memory, size / huge_page * huge_page, MADV_HUGEPAGE);
     if (memory) statistics_.bytes_held += size;
     return {static_cast<std::byte*>(memory), size};

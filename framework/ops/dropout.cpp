@@ -8,10 +8,10 @@
 
 namespace tapeformer::ops {
 
-Variable dropout(Context& ctx, const Variable& x, const DropoutDraw& drawn) {
+Variable dropout(Context& ctx, const Variable& x, const DropoutDraw& asked) {
   check_matrix(ctx, "dropout", "x", x.value);
-  if (!drawn.on()) return x;
-  const DropoutDraw draw = ctx.records(x) ? drawn.with_room(x.value.shape()[0], x.value.shape()[1]) : drawn;
+  if (!asked.on()) return x;
+  const DropoutDraw draw = ctx.records(x) ? asked.with_room(x.value.shape()[0], x.value.shape()[1]) : asked;
   const ProfileScope profile(ctx, "dropout", [&] { return pass_work(x.value, {1, 2}, {1, 2}); });
   Variable y{Tensor(ctx.dtype, x.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {

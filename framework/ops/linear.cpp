@@ -85,14 +85,14 @@ Variable norm_linear(Context& ctx, const Variable& x, const NormParameters& norm
   return y;
 }
 
-Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Parameter* bias, const DropoutDraw& drawn,
+Variable linear_residual(Context& ctx, const Variable& x, Parameter& weight, Parameter* bias, const DropoutDraw& asked,
                          const Variable& residual) {
   const int64_t outputs = check(ctx, "linear_residual", x, weight, bias);
   check_tensor("linear_residual", "residual", residual.value, ctx.dtype, {x.value.shape()[0], outputs});
   const ProfileScope profile(ctx, "linear_residual",
-                             [&] { return linear_work(x, weight, bias) + fused_residual_work(residual.value, drawn); });
+                             [&] { return linear_work(x, weight, bias) + fused_residual_work(residual.value, asked); });
   const bool recorded = records(ctx, x, weight, bias) || ctx.records(residual);
-  const DropoutDraw draw = recorded ? drawn.with_room(x.value.shape()[0], outputs) : drawn;
+  const DropoutDraw draw = recorded ? asked.with_room(x.value.shape()[0], outputs) : asked;
   Variable y{Tensor(ctx.dtype, residual.value.shape())};
   dispatch(ctx.dtype, [&]<class T>(T) {
     kernels::launch<kernels::LinearResidualForward, T>(ctx.on, x.value.matrix<const T>(), weight.value.matrix<const T>(),

@@ -38,12 +38,14 @@ struct BigBirdSettings {
   void check(config::Section& section, const Choice& choice) const {
     if (globals != Globals::external) section.unused("count", section.path("globals"));
     if (choice.layer.causal) {
-      const auto knows_the_end = [&](const char* key, const char* word) {
-        section.fault(key, fmt::format("'{}' is {}, but '{}' is true: a row would see other rows once the sequence has grown",
-                                       section.path(key), word, choice.causal_key));
+      const auto knows_the_end = [&](const char* key, const char* word, const char* advice) {
+        section.fault(key,
+                      fmt::format("'{}' is {}, but '{}' is true: a row would see other rows once the sequence has grown", section.path(key),
+                                  word, choice.causal_key),
+                      advice);
       };
-      if (globals == Globals::ends) knows_the_end("globals", "ends");
-      if (fallback == Fallback::short_sequences) knows_the_end("fallback", "short");
+      if (globals == Globals::ends) knows_the_end("globals", "ends", "take first or external");
+      if (fallback == Fallback::short_sequences) knows_the_end("fallback", "short", "take never");
     }
     if (random_blocks == 0) section.unused("random_prefix", section.path("random_blocks"));
     if (fallback == Fallback::short_sequences)
@@ -55,6 +57,8 @@ struct BigBirdSettings {
 
 class BigBird : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   BigBird(const nn::Builder& build, const HeadSettings& settings, const BigBirdSettings& own)
       : PlannedHeads(settings), own_(own), seed_(build.seed), front_(own.extra_rows().count) {}
 

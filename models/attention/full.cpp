@@ -12,6 +12,8 @@ struct FullSettings {
 
 class Full : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Full(const nn::Builder&, const HeadSettings& settings, const FullSettings&) : PlannedHeads(settings) {}
   bool in_pattern(int32_t, int, int32_t, int32_t) const override { return true; }
 

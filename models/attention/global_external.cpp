@@ -24,6 +24,9 @@ struct GlobalExternalSettings {
     section.field("left", left, size, "extra keys a row sees before itself");
     section.field("right", right, size, "extra keys a row sees after itself");
   }
+  void check(config::Section& section, const Choice& choice) const {
+    if (choice.layer.causal) section.unused("right", choice.causal_key);
+  }
   ExtraRows extra_rows() const { return carry ? ExtraRows{count, deviation} : ExtraRows{}; }
 };
 
@@ -60,7 +63,7 @@ class GlobalExternal : public GlobalHeads {
     sum.saved_bytes += 4.0 * count() * static_cast<double>(lengths.size()) * settings().heads;
     return sum;
   }
-  int32_t front() const override { return GlobalHeads::front() + count(); }
+  int32_t hidden_rows() const override { return count(); }
   double pairs(int32_t n) const override { return GlobalHeads::pairs(n + count()); }
 
   std::vector<double> dense_output(const DenseInput& in) const override {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/attention/global_heads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -13,6 +15,14 @@
 #include "models/attention/interval_sets.h"
 
 namespace tapeformer::models {
+
+void check_global_rows(config::Section& section, const std::vector<int>& rows, const Choice& choice) {
+  if (choice.layer.causal && std::any_of(rows.begin(), rows.end(), [](int place) { return place < 0; }))
+    section.fault("rows",
+                  fmt::format("'{}' counts from the end, but '{}' is true: a row would see other rows once the sequence has grown",
+                              section.path("rows"), choice.causal_key),
+                  "count from the start: 0 is the first row");
+}
 
 GlobalHeads::GlobalHeads(const nn::Builder& build, const HeadSettings& s, const GlobalPattern& pattern)
     : PlannedHeads(s), pattern_(pattern) {

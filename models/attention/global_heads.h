@@ -2,10 +2,6 @@
 // Heads with global rows: some rows of a sequence, by default the first, see every row and are seen by every row; the others see a window
 // besides (Beltagy, Peters, Cohan 2020, 2004.05150, section 3.1). What `global`, `longformer` and `global_external` share.
 #pragma once
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "framework/config/section.h"
 #include "models/attention/planned_heads.h"
 #include "models/attention/variant.h"
@@ -26,16 +22,13 @@ inline void read_global_rows(config::Section& section, std::vector<int>& rows) {
                 "further global rows by their places from 0, negative ones from the end (-1: the last)");
 }
 
-// Rows counted from the end are other rows once the sequence has grown.
-inline void check_global_rows(config::Section& section, const std::vector<int>& rows, const Choice& choice) {
-  if (choice.layer.causal && std::any_of(rows.begin(), rows.end(), [](int place) { return place < 0; }))
-    section.fault("rows", fmt::format("'{}' counts from the end, but '{}' is true: a row would see other rows once the sequence has grown",
-                                      section.path("rows"), choice.causal_key),
-                  "count from the start: 0 is the first row");
-}
+// Rows counted from the end are other rows once the sequence has grown: no causal heads may have them.
+void check_global_rows(config::Section&, const std::vector<int>& rows, const Choice&);
 
 class GlobalHeads : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   GlobalHeads(const nn::Builder&, const HeadSettings&, const GlobalPattern&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;

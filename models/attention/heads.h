@@ -86,7 +86,8 @@ struct DenseInput {
 
 class Heads {
  public:
-  static constexpr bool can_be_causal = false;  // whether forward() knows AttentionSettings::causal
+  // Whether forward() knows AttentionSettings::causal, and what a row sees before itself does not depend on the sequence's length.
+  static constexpr bool can_be_causal = false;
 
   explicit Heads(HeadSettings settings) : settings_(std::move(settings)) {}
   virtual ~Heads() = default;
@@ -102,14 +103,21 @@ class Heads {
   // Its own readers of the normalised input; see Attention.
   virtual InputReaders input_readers() { return InputReaders{std::in_place}; }
 
-  // Learned rows before the sequence's own: causal heads see all of them from everywhere.
-  virtual int32_t front() const { return settings_.layer.extra_rows; }
+  // Rows that the group puts in front of what the layer gives it, and takes off again.
+  virtual int32_t hidden_rows() const { return 0; }
+  // Learned rows before the sequence's own: a causal row sees those of them that its pattern has, wherever it stands.
+  int32_t front() const { return hidden_rows() + settings_.layer.extra_rows; }
 
   // The oracle; `head` is the number in the layer. Either which keys a query may use (softmax variants): those of a pattern, of which
   // causal heads keep what stands before,
   virtual bool in_pattern(int32_t /*n*/, int /*head*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
   bool allowed(int32_t n, int head, int32_t i, int32_t j) const {
     return in_pattern(n, head, i, j) && (!settings_.layer.causal || j <= i || j < front());
+  }
+  // The same for the n rows of the layer, counted without hidden ones.
+  bool allowed_in_layer(int32_t n, int head, int32_t i, int32_t j) const {
+    const int32_t hidden = hidden_rows();
+    return allowed(n + hidden, head, i + hidden, j + hidden);
   }
   // or the whole matrix of weights [n,n] with o = weights v,
   virtual std::vector<double> dense_weights(const DenseInput&) const { return {}; }

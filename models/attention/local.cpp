@@ -32,15 +32,18 @@ void LocalSettings::read(config::Section& section) {
   section.field("blocks_right", blocks_right, size, "blocked: whole blocks a row sees after its own");
 }
 
-void LocalSettings::check(config::Section& section, const Choice&) const {
+void LocalSettings::check(config::Section& section, const Choice& choice) const {
   if (form == Form::band)
     for (const char* key : {"block", "blocks_left", "blocks_right"}) section.unused(key, section.path("form"));
   else
     for (const char* key : {"left", "right"}) section.unused(key, section.path("form"));
+  if (choice.layer.causal && choice.layer.extra_rows == 0) section.unused(form == Form::band ? "right" : "blocks_right", choice.causal_key);
 }
 
 class Local : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Local(const nn::Builder&, const HeadSettings& settings, const LocalSettings& own) : PlannedHeads(settings), own_(own) {}
 
   bool in_pattern(int32_t, int, int32_t i, int32_t j) const override {

@@ -21,7 +21,10 @@ struct LongformerSettings {
     section.field("right", right, size, "extra keys a row sees after itself");
     section.field("share_projections", share_projections, "true: global rows use the projections of the others");
   }
-  void check(config::Section& section, const Choice& choice) const { check_global_rows(section, rows, choice); }
+  void check(config::Section& section, const Choice& choice) const {
+    check_global_rows(section, rows, choice);
+    if (choice.layer.causal && choice.layer.extra_rows == 0) section.unused("right", choice.causal_key);
+  }
 };
 
 class Longformer : public GlobalHeads {

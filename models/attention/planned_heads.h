@@ -40,8 +40,6 @@ class PlanCache {
 
 class PlannedHeads : public Heads {
  public:
-  static constexpr bool can_be_causal = true;
-
   using Heads::Heads;
   HeadOutput forward(Context&, HeadInput&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse Transformer (Child, Gray, Radford, Sutskever 2019, 1904.10509) for encoders: a local pattern and one that reaches far, in one
 // softmax (`merged`), in turns over the heads or over the layers. `strided`: a window of stride / 2 rows on each side (causal: of stride
-// rows before), and every stride-th row.
-// `fixed`: the own block of `stride` rows, and the last `summary` rows of every block.
+// rows before), and every stride-th row. `fixed`: the own block of `stride` rows, and the last `summary` rows of every block.
 #include <algorithm>
 #include <array>
 
@@ -51,6 +50,8 @@ struct SparseTransformerSettings {
 
 class SparseTransformer : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   SparseTransformer(const nn::Builder&, const HeadSettings& settings, const SparseTransformerSettings& own)
       : PlannedHeads(settings), own_(own) {}
 
@@ -58,7 +59,7 @@ class SparseTransformer : public PlannedHeads {
     const int32_t s = own_.stride;
     bool near = false, far = false;
     if (own_.pattern == Pattern::strided) {
-      near = settings().layer.causal ? i - j <= s : std::abs(i - j) <= s / 2;
+      near = j - i <= s / 2 && i - j <= (settings().layer.causal ? s : s / 2);
       far = (i - j) % s == 0;
     } else {
       int64_t end = (int64_t{j} / s + 1) * s;  // of j's block

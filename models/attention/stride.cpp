@@ -30,6 +30,8 @@ struct StrideSettings {
 
 class Stride : public PlannedHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Stride(const nn::Builder&, const HeadSettings& settings, const StrideSettings& own) : PlannedHeads(settings), own_(own) {}
 
   bool in_pattern(int32_t, int head, int32_t i, int32_t j) const override {

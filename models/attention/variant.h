@@ -24,7 +24,7 @@ struct Choice {
 struct AttentionVariant {
   std::string_view name;
   bool has_probabilities;  // false: dropout > 0 is an error that names both keys
-  bool can_be_causal;      // false: causal is one
+  bool can_be_causal;      // false: causal is an error too
   // Reads the section that bears the variant's name, whether the variant is chosen or not.
   std::shared_ptr<const void> (*read)(config::Section&);
   // Where the variant is chosen: options that make no sense with the layer's are faults that name both keys.

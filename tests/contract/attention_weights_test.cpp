@@ -52,7 +52,7 @@ TEST_CASE("weights shown on demand are the ones in use", "[attention]") {
         int64_t strangers = 0;
         for (int h = 0; h < heads; ++h)
           for (int32_t i = 0; i < rows; ++i)
-            for (int32_t j = 0; j < rows; ++j) strangers += !of_heads->group_of(h).allowed(rows, h, i, j) && w(h * rows + i, j) != 0;
+            for (int32_t j = 0; j < rows; ++j) strangers += !of_heads->group_of(h).allowed_in_layer(rows, h, i, j) && w(h * rows + i, j) != 0;
         CHECK(strangers == 0);
       }
   CHECK(shown == 22 * 3 * 6);  // all but fnet, mixer, induced, luna and the filters of compressed

@@ -61,20 +61,23 @@ def tags(work):
 
 
 def growing(work):
-    """With causal attention a text's tags stay what they were while it grows."""
-    texts = [[f"a{i % 3}" if (i * i) % 7 < 3 else "b" for i in range(k, k + 40)] for k in range(9)]
-    tag_of = {"a0": "X", "a1": "X", "a2": "X", "b": "Y"}
+    """A text is tagged by whether it has a 'z': with causal attention its tags stay what they were while it grows, without they do not."""
+    texts = [[("z" if k % 2 and i == (5 * k) % n else "abc"[(i * k + i) % 3]) for i in range(n)] for k in range(60) for n in (6 + k % 5,)]
     for part in ("train", "valid", "test"):
-        work.write(part + ".csv", "\n".join(["name,words,tags"] + [f"n,{' '.join(t)},{' '.join(tag_of[w] for w in t)}" for t in texts]) + "\n")
-    prefixes = [texts[0][:n] for n in (1, 2, 7, 16, 17, 33, 40)]
-    for variant, own in (("local", "left=6"), ("bigbird", "block=4"), ("sparse_transformer", "stride=5")):
-        done = work.call("train", "tagging.yaml", "-o", variant, f"model.attention.type={variant}", f"model.attention.{variant}.{own}", "model.attention.causal=true",
-                         "train.duration=40", "optim.lr=0.02", "model.dropout=0", "model.feed_forward.dropout=0")
-        check(done.returncode == 0, done.stderr)
-        done = work.call("predict", variant, "--format", "jsonl", stdin="".join(" ".join(words) + "\n" for words in prefixes))
-        lines = [json.loads(line)["tags"] for line in done.stdout.splitlines()]
-        check(len(lines) == len(prefixes) and set(lines[-1]) == {"X", "Y"}, f"{variant}: {lines} {done.stderr}")
-        check(all(line == lines[-1][:len(line)] for line in lines) and [len(line) for line in lines] == [len(words) for words in prefixes], f"{variant}: {lines}")
+        work.write(part + ".csv", "\n".join(["name,words,tags"] + [f"n,{' '.join(t)},{' '.join(['X' if 'z' in t else 'Y'] * len(t))}" for t in texts]) + "\n")
+    whole = ["a", "b", "c", "a", "z", "b", "a", "c"]
+    prefixes = [whole[:n] for n in range(1, 9)]
+    for variant, own in (("full", "~model.attention.local"), ("bigbird", "model.attention.bigbird.block=4"), ("longformer", "model.attention.longformer.left=6")):
+        for causal in ("true", "false"):
+            run = f"{variant}-{causal}"
+            done = work.call("train", "tagging.yaml", "-o", run, f"model.attention.type={variant}", own, f"model.attention.causal={causal}",
+                             "train.duration=150", "optim.lr=0.02", "model.dropout=0", "model.feed_forward.dropout=0", "eval.every=50", "checkpoint.every=50")
+            check(done.returncode == 0, done.stderr)
+            done = work.call("predict", run, "--format", "jsonl", stdin="".join(" ".join(words) + "\n" for words in prefixes))
+            lines = [json.loads(line)["tags"] for line in done.stdout.splitlines()]
+            check([len(line) for line in lines] == [len(words) for words in prefixes], f"{run}: {lines} {done.stderr}")
+            same = all(line == lines[-1][:len(line)] for line in lines)
+            check(same == (causal == "true") and "X" in lines[-1][4:], f"{run}: {lines}")
 
 
 def numbers(work):

@@ -8,7 +8,7 @@
 namespace tapeformer::kernels::cpu {
 namespace {
 
-constexpr int64_t register_rows = 6;         // of the register blocks of x86, half of those of ARM
+constexpr int64_t register_rows = 6;         // of the commonest register blocks: those of AVX2, and the wide ones of AVX-512
 constexpr int64_t packed_alone = 12 * 1024;  // elements below which a second thread costs more than it saves
 constexpr int64_t large_part = 4 << 20;      // bytes of partial sums that don't stay in the second cache level
 constexpr int64_t tall_block = 264;          // rows that pay for fetching such sums again

@@ -17,8 +17,8 @@ namespace {
 std::vector<AttentionCase> cases() {
   const std::vector<std::pair<std::string, std::vector<std::string>>> forms = {
       {"full", {}},
-      {"local", {"local.left=5", "local.right=70"}},
-      {"local", {"~model.attention.local", "local.form=blocked", "local.block=7", "local.blocks_right=0"}},
+      {"local", {"local.left=5"}},
+      {"local", {"~model.attention.local", "local.form=blocked", "local.block=7"}},
       {"stride", {"stride.stride=[2, 3]", "stride.reach=[5, 70]"}},
       {"stride", {"stride.include_self=false"}},
       {"sparse_transformer", {"sparse_transformer.stride=9"}},
@@ -26,9 +26,9 @@ std::vector<AttentionCase> cases() {
        {"sparse_transformer.stride=9", "sparse_transformer.use=heads", "sparse_transformer.summary=2", "sparse_transformer.pattern=fixed"}},
       {"global", {"global.count=2", "global.rows=[5, 40]"}},
       {"global", {"global.rows=[3]", "global.share_projections=false"}},
-      {"global_external", {"global_external.count=3", "global_external.left=2", "global_external.right=2"}},
+      {"global_external", {"global_external.count=3", "global_external.left=2"}},
       {"global_external", {"global_external.count=3", "global_external.carry=false"}},
-      {"longformer", {"longformer.left=4", "longformer.right=4", "longformer.rows=[6]"}},
+      {"longformer", {"longformer.left=4", "longformer.rows=[6]"}},
       {"bigbird", {"bigbird.block=4", "bigbird.random_blocks=2"}},
       {"bigbird", {"bigbird.block=4", "bigbird.globals=external", "bigbird.count=3"}},
   };
@@ -40,6 +40,16 @@ std::vector<AttentionCase> cases() {
     for (const std::string& one : own) name += " " + one;
     out.push_back(attention_case(name, overrides));
   }
+  // Beside a group that puts learned rows in front of all.
+  for (const std::string group :
+       {"type: full", "type: local, local: {left: 5, right: 2}", "type: stride",
+        "type: sparse_transformer, sparse_transformer: {stride: 9}",
+        "type: sparse_transformer, sparse_transformer: {pattern: fixed, stride: 9, summary: 2}", "type: global, global: {rows: [4]}",
+        "type: longformer, longformer: {left: 3, right: 3}", "type: bigbird, bigbird: {block: 4, random_blocks: 1}"})
+    out.push_back(
+        attention_case("causal groups " + group, {"~model.attention.heads", "model.attention.causal=true",
+                                                  "model.attention.groups=[{heads: 1, " + group +
+                                                      "}, {heads: 1, type: bigbird, bigbird: {block: 4, globals: external, count: 3}}]"}));
   return out;
 }
 
@@ -73,9 +83,8 @@ TEST_CASE("every variant that can be causal is tested", "[causal]") {
 TEST_CASE("causal heads keep what every attention keeps", "[causal]") {
   for (const AttentionCase& c : cases()) {
     check_attention(c);
-    if (c.name.find("share_projections=false") == std::string::npos && c.name.find("longformer") == std::string::npos &&
-        c.name.find("carry=false") == std::string::npos)
-      check_dropout(c);
+    const auto without = [&](const char* word) { return c.name.find(word) == std::string::npos; };
+    if (without("share_projections=false") && without("longformer") && without("carry=false")) check_dropout(c);
   }
 }
 
@@ -100,12 +109,13 @@ TEST_CASE("what stands behind a row changes nothing in it, whether it is there o
       for (int64_t k = 0; k < y.columns; ++k) changed += other(front + from, k) != y(front + from, k);
     }
     CHECK(changed > 0);
-    double pairs = 0;  // and the count of pairs is the pattern's
+    double pairs = 0;  // and the count of pairs is the pattern's, hidden rows counted
     const auto& heads = dynamic_cast<const models::HeadAttention&>(*attention);
-    if (c.name.find("carry=false") != std::string::npos) continue;  // counts its own rows too
-    for (int h = 0; h < 2; ++h)
-      for (int32_t i = 0; i < n; ++i)
-        for (int32_t j = 0; j < n; ++j) pairs += heads.group_of(h).allowed(n, h, i, j);
+    for (int h = 0; h < 2; ++h) {
+      const int32_t all = n + heads.group_of(h).hidden_rows();
+      for (int32_t i = 0; i < all; ++i)
+        for (int32_t j = 0; j < all; ++j) pairs += heads.group_of(h).allowed(all, h, i, j);
+    }
     CHECK(attention->pairs(n) == pairs / 2);
   }
 }
@@ -118,11 +128,13 @@ TEST_CASE("a causal strided window reaches `stride` rows back, as the paper's", 
   for (int j = 0; j < 30; ++j) CHECK(heads.allowed(30, 0, 20, j) == ((j >= 14 && j <= 20) || j == 8 || j == 2));
 }
 
-TEST_CASE("groups are causal together", "[causal]") {
-  const auto c = attention_case("groups", {"~model.attention.heads", "model.attention.causal=true",
-                                           "model.attention.groups=[{type: local, heads: 1, local: {left: 3}}, {type: full, heads: 1}]"});
-  check_oracle(c);
-  check_gradients(c);
+TEST_CASE("a layer's pattern leaves out the rows that a group hides", "[causal]") {
+  const auto c = attention_case("hidden", {"model.attention.causal=true", "model.attention.type=global_external",
+                                           "model.attention.global_external.count=3", "model.attention.global_external.carry=false"});
+  const auto attention = make_attention(c, Dtype::f64);
+  const models::Heads& heads = dynamic_cast<const models::HeadAttention&>(*attention).group_of(0);
+  for (int i = 0; i < 9; ++i)
+    for (int j = 0; j < 9; ++j) CHECK(heads.allowed_in_layer(9, 0, i, j) == (i == j));
 }
 
 TEST_CASE("a cut plan of gathered rows goes by their places", "[causal]") {
@@ -159,4 +171,7 @@ TEST_CASE("what counts from a sequence's end has no place in causal heads", "[ca
            {"global", "rows=[2, -1]"}, {"longformer", "rows=[-3]"}, {"bigbird", "globals=ends"}, {"bigbird", "fallback=short"}})
     check_fault({"model.attention.causal=true", "model.attention.type=" + type, fmt::format("model.attention.{}.{}", type, own)},
                 {fmt::format("model.attention.{}.{}", type, own.substr(0, own.find('='))), "model.attention.causal", "has grown"});
+  for (const std::string key : {"local.right", "longformer.right", "global_external.right"})
+    check_fault({"model.attention.causal=true", "model.attention.type=" + key.substr(0, key.find('.')), "model.attention." + key + "=2"},
+                {"model.attention." + key, "model.attention.causal", "no meaning"});
 }

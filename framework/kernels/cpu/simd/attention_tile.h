@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the attention kernels need beside the register blocks of tile.h: blocks of one or two vectors, so that short tiles and narrow heads
-// waste little; packing of tiles; which keys of a tile are allowed; 2^x; and the dropout factors of a row of probabilities.
+// waste little; packing of tiles; which keys of a tile are allowed; 2^x; and which probabilities of a row are dropped.
 #if defined(TAPEFORMER_SIMD_ATTENTION_TILE_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TAPEFORMER_SIMD_ATTENTION_TILE_H
 #undef TAPEFORMER_SIMD_ATTENTION_TILE_H

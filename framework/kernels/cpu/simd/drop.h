@@ -52,7 +52,7 @@ class Drop {
     }
   }
 
-  // The same for columns in any order, up to 64.
+  // Adds the bits of `count` columns in any order, up to 64, to zeros.
   HWY_INLINE void draw_at(uint32_t row, uint32_t sample, const int32_t* columns, int count, uint32_t* HWY_RESTRICT bits) const {
     uint32_t words[64];
     philox_at(keys_, columns, count, row, sample, step_, words);

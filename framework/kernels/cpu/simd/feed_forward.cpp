@@ -15,8 +15,8 @@ namespace tapeformer::simd {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kChunk = 256;  // inner columns of a pass
-static_assert(kChunk % kCols == 0);
+constexpr int kChunk = 256;       // inner columns of a pass
+static_assert(kChunk % 64 == 0);  // whole vectors, and whole words of what is dropped
 
 // The buffers of a block: rows of width C, and of a chunk of F.
 struct Buffers {

@@ -36,9 +36,8 @@ HWY_INLINE void multiply_panel(int rows, int width, int K, const float* x, size_
   for (int j = 0; j < W; ++j) bias[j] = start ? load_at(start, j * kLanes, width) : hn::Zero(D());
   for_row_blocks<kRows * 2 / W>(rows, [&]<int R>(int r) HWY_ATTR {
     float* o = out + r * ldo;
-    if (r + R < rows)  // arrive while this block is worked on
-      for (int i = 0; i < R; ++i)
-        for (int j = 0; j < W; j += 2) __builtin_prefetch(o + (R + i) * ldo + j * kLanes, 1);
+    for (int i = r + R; i < smaller(rows, r + 2 * R); ++i)  // the next block's arrive while this one is worked on
+      for (int c = 0; c < W * kLanes; c += 16) __builtin_prefetch(out + i * ldo + c, 1);
     Block<R, W> b;
     if (add) {
       if constexpr (edge) b = load_edge<R, W>(o, ldo, width);
