@@ -18,6 +18,7 @@ enum class FeatureMap : uint8_t {
   trigonometric,  // y = x / (|x| + 0.001), f = sqrt(2 / M) (sin w_r . y in the first half, cos w_r . y in the second) (2103.02143)
   cosine,         // row i of a sequence of constant L: max(0, x) times sin(pi (i + 1) / 2L), and times cos of it (2202.08791)
   softmax,        // f = softmax of x over its columns, g = softmax of each column of k over the sequence (Shen et al. 2018, 1812.01243)
+  elu,            // f = elu(x) + 1, computed as x + 1 or exp(x) (Katharopoulos et al. 2020, 2006.16236)
 };
 enum class Denominator : uint8_t {
   add,    // z . f + epsilon
@@ -26,6 +27,7 @@ enum class Denominator : uint8_t {
 };
 
 constexpr double trigonometric_norm = 1e-3;  // added to |x|
+constexpr int32_t feature_chunk_rows = 480;  // of a sequence, that the cpu takes as one task
 // Rows of W for M features, 0 where the map has no matrix.
 constexpr int matrix_rows(FeatureMap map, int features) {
   if (map == FeatureMap::positive || map == FeatureMap::relu) return features;

@@ -26,9 +26,11 @@ struct SyntheticCall {
   View<const T> v;                         // [T, heads * head_dim]
   const uint64_t* dropout_keys = nullptr;  // [heads]; rows are queries, columns keys; off when the threshold is 0
   DropoutDraw dropout;                     // its key and arrays are not used here
+  bool causal = false;                     // only the keys j <= i
 };
 
-// o [T, heads * head_dim] = dropout(softmax over j of the scores) v. All rows are written.
+// o [T, heads * head_dim] = dropout(softmax over j of the scores) v, over all keys of a sequence or those up to the row. All rows are
+// written.
 template <class T>
 struct SyntheticForward {
   static void reference(const Execution&, const SyntheticCall<T>&, View<T> o);

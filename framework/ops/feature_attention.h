@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear attention on feature maps: random features (Performer, RFA), cosFormer's, Efficient Attention's softmaxes, or features made
-// elsewhere. The formulas: framework/kernels/feature_attention.h. Features of the built-in maps are made a few rows at a time and never
-// kept.
+// elsewhere. The formulas: framework/kernels/feature_attention.h and causal_feature_attention.h. Features of the built-in maps are made a few
+// rows at a time and never kept.
 #pragma once
 #include <vector>
 
@@ -18,9 +18,10 @@ struct FeatureAttentionSettings {
   Denominator denominator = Denominator::add;
   double epsilon = 0;
   std::vector<double> lengths;  // cosine: the constant of each sequence, at least its length
+  bool causal = false;          // a row sees the rows up to itself
 };
 
-// What exp subtracts; a constant of the backward. query [heads, T], key [B, heads, M].
+// What exp subtracts; a constant of the backward. query [heads, T], key [B, heads, M], or [heads, T, 1 or M] where causal.
 struct FeatureShifts {
   Tensor query, key;
 };

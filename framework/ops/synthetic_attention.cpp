@@ -59,13 +59,13 @@ SyntheticStructure structure(const Context& ctx, const SyntheticScores& x, const
 template <class T>
 kernels::SyntheticCall<T> call(const SyntheticStructure& s, const SyntheticScores& x, const Variable& v) {
   return {s.packing, s.heads,        s.head_dim,        s.most,  view<T>(x.table), s.inner, s.outer, view<T>(x.first), view<T>(x.second),
-          s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout.data(), s.dropout.draw};
+          s.scale,   view<T>(x.q),   view<T>(x.k),      view<T>(v), s.dropout.data(), s.dropout.draw, x.causal};
 }
 
 // 2 D FLOPs a pair and 5 for the softmax, 2 D more with queries and keys; 4 and 6 backward, 4 D more with them.
 OpWork synthetic_work(const SyntheticStructure& s, const SyntheticScores& x, const Variable& v) {
   double pairs = 0;
-  for (int b = 0; b < s.packing->sequences(); ++b) pairs += s.heads * std::pow(s.packing->length(b), 2);
+  for (int b = 0; b < s.packing->sequences(); ++b) pairs += s.heads * std::pow(s.packing->length(b), 2) / (x.causal ? 2 : 1);
   const double d = s.head_dim, qk = x.q.value.defined() ? 1 : 0, bytes = bytes_of(x.table.value, x.first.value, x.second.value, x.q.value, x.k.value);
   return {{pairs * (2 * d * (1 + qk) + 6), bytes + 2 * bytes_of(v.value)}, {pairs * (4 * d + 6 * d * qk + 8), 2 * bytes + 3 * bytes_of(v.value)}};
 }

@@ -10,6 +10,7 @@ struct SyntheticScores {
   Variable table;             // [heads * most, most]: row h * most + i has the scores of query i
   Variable first, second;     // [T, heads * inner], [T, heads * outer]: first_i[j % inner] second_i[j / inner]
   Variable q, k;              // [T, heads * D]: settings.scale <q_i, k_j>
+  bool causal = false;        // a row sees the rows up to itself
 };
 
 // o [T, heads * D] = softmax(scores) v for each sequence and head, with dropout of the probabilities. No array of scores is ever in memory.

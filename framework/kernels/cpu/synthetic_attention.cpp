@@ -3,6 +3,7 @@
 #include "framework/kernels/synthetic_attention.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "framework/core/parallel.h"
 #include "framework/kernels/cpu/simd/product.h"
@@ -18,7 +19,7 @@ constexpr int64_t strip = 48;  // query rows
 struct Strip {
   const SyntheticCall<float>& call;
   int h;
-  int64_t first_row, n;      // of the sequence
+  int64_t first_row, n;      // of the sequence; the keys that some row of the strip sees
   int64_t row, count;        // of the strip, counted in the sequence
 
   int rows() const { return static_cast<int>(count); }
@@ -80,6 +81,8 @@ void make_scores(const Strip& s, const Work& w) {
   }
   if (call.q.data)
     multiply(w, s.rows(), s.keys(), call.head_dim, s.own(call.q), false, s.all(call.k), true, w.scores, true, call.scale);
+  for (int64_t r = 0; call.causal && r < s.count; ++r)
+    std::fill(w.scores.row(r) + s.row + r + 1, w.scores.row(r) + s.n, -std::numeric_limits<float>::infinity());
 }
 
 // x times the dropout factors of the strip; y may be x.
@@ -146,8 +149,8 @@ struct Task {
 };
 
 Strip strip_of(const SyntheticCall<float>& call, int b, int h, int64_t row) {
-  const int64_t n = call.packing->length(b);
-  return {call, h, call.packing->offsets()[static_cast<size_t>(b)], n, row, std::min(strip, n - row)};
+  const int64_t n = call.packing->length(b), count = std::min(strip, n - row);
+  return {call, h, call.packing->offsets()[static_cast<size_t>(b)], call.causal ? row + count : n, row, count};
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct Head {
   int b, h;
   int64_t first_row, n;
 
+  int64_t seen(int64_t i) const { return call.causal ? i + 1 : n; }
   const T* at(const View<const T>& x, int64_t i) const { return x.row(first_row + i) + int64_t{h} * call.head_dim; }
   T factor(int64_t i, int64_t c, const View<const T>& x, int64_t width) const { return x.row(first_row + i)[h * width + c]; }
   double dot(const T* x, const T* y) const {
@@ -35,7 +36,7 @@ struct Head {
   }
   std::vector<double> probabilities(int64_t i) const {
     std::vector<double> p;
-    for (int64_t j = 0; j < n; ++j) p.push_back(score(i, j));
+    for (int64_t j = 0; j < seen(i); ++j) p.push_back(score(i, j));
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - largest);
@@ -69,7 +70,7 @@ void SyntheticForward<T>::reference(const Execution&, const SyntheticCall<T>& ca
       const std::vector<double> p = head.probabilities(i);
       for (int d = 0; d < call.head_dim; ++d) {
         double sum = 0;
-        for (int64_t j = 0; j < head.n; ++j) sum += head.kept(i, j) * p[static_cast<size_t>(j)] * head.at(call.v, j)[d];
+        for (int64_t j = 0; j < head.seen(i); ++j) sum += head.kept(i, j) * p[static_cast<size_t>(j)] * head.at(call.v, j)[d];
         o.row(head.first_row + i)[head.h * call.head_dim + d] = static_cast<T>(sum);
       }
     }
@@ -86,8 +87,8 @@ void SyntheticBackward<T>::reference(const Execution&, const SyntheticCall<T>& c
       const T* const g = head.at(d_o, i);
       std::vector<double> ds;
       double sum = 0;
-      for (int64_t j = 0; j < head.n; ++j) sum += p[static_cast<size_t>(j)] * ds.emplace_back(head.kept(i, j) * head.dot(g, head.at(call.v, j)));
-      for (int64_t j = 0; j < head.n; ++j) {
+      for (int64_t j = 0; j < head.seen(i); ++j) sum += p[static_cast<size_t>(j)] * ds.emplace_back(head.kept(i, j) * head.dot(g, head.at(call.v, j)));
+      for (int64_t j = 0; j < head.seen(i); ++j) {
         double& s = ds[static_cast<size_t>(j)];
         s = p[static_cast<size_t>(j)] * (s - sum);
         const int64_t row = head.first_row + i, key = head.first_row + j;

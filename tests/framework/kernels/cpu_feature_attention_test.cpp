@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear attention on feature maps on the cpu device: every instruction set against the reference device, long sequences in several chunks,
 // threads, batch mates.
-#include "framework/kernels/feature_attention.h"
+#include "framework/kernels/causal_feature_attention.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/framework/kernels/cpu_matrix.h"
@@ -15,7 +16,16 @@ using test::Matrix;
 namespace {
 
 constexpr FeatureMap maps[] = {FeatureMap::given,         FeatureMap::positive, FeatureMap::hyperbolic, FeatureMap::relu,
-                               FeatureMap::trigonometric, FeatureMap::cosine,   FeatureMap::softmax};
+                               FeatureMap::trigonometric, FeatureMap::cosine,   FeatureMap::softmax,    FeatureMap::elu};
+
+std::vector<std::pair<FeatureMap, bool>> forms() {
+  std::vector<std::pair<FeatureMap, bool>> out;
+  for (const FeatureMap map : maps) {
+    out.emplace_back(map, false);
+    out.emplace_back(map, true);
+  }
+  return out;
+}
 
 struct Result {
   Matrix o, dq, dk, dv;
@@ -29,6 +39,8 @@ struct Problem {
   Matrix q, k, v, d_o;
   std::vector<float> matrix;
   std::vector<double> lengths;
+  bool causal = false;
+  const Result* given = nullptr;  // whose shifts are taken
 
   Problem(FeatureMap map, const std::vector<int32_t>& sizes, int features, int input, int dims, uint32_t seed = 1)
       : packing(sizes, std::vector<uint32_t>(sizes.size())),
@@ -42,7 +54,8 @@ struct Problem {
     call.input_dim = input;
     call.head_dim = dims;
     call.map = map;
-    call.features = map == FeatureMap::cosine ? 2 * input : map == FeatureMap::given || map == FeatureMap::softmax ? input : features;
+    const bool own = map == FeatureMap::given || map == FeatureMap::softmax || map == FeatureMap::elu;
+    call.features = map == FeatureMap::cosine ? 2 * input : own ? input : features;
     call.offset = 1e-3;
     // Given features have both signs here: their sums would be near 0.
     call.denominator = map == FeatureMap::softmax || map == FeatureMap::given ? Denominator::none : Denominator::clamp;
@@ -65,10 +78,12 @@ struct Problem {
              {},
              {},
              {}};
-    r.state.resize(size_t(packing.sequences() * heads * call.features * (call.head_dim + 1)));
+    r.state.resize(size_t(causal ? feature_chunks(packing) * heads * (call.features + 1) * (call.head_dim + 1)
+                                 : packing.sequences() * heads * call.features * (call.head_dim + 1)));
     r.denominator.resize(size_t(heads * rows));
     r.query_shift.resize(size_t(heads * rows));
-    r.key_shift.resize(size_t(packing.sequences() * heads * call.features));
+    r.key_shift.resize(
+        size_t(causal ? heads * rows * shifts_per_key(call.map, call.features) : packing.sequences() * heads * call.features));
     r.d_matrix.resize(matrix.size());
     call.q = q.view();
     call.k = k.view();
@@ -77,6 +92,11 @@ struct Problem {
     call.lengths = lengths.data();
     call.query_shift = r.query_shift.data();
     call.key_shift = r.key_shift.data();
+    call.shifts_given = given != nullptr;
+    if (given) {
+      std::ranges::copy(given->query_shift, r.query_shift.begin());
+      std::ranges::copy(given->key_shift, r.key_shift.begin());
+    }
     forward_backward(r);
     return r;
   }
@@ -84,16 +104,20 @@ struct Problem {
     ThreadPool pool(threads);
     const Execution on{Device::cpu, &pool};
     return run([&](Result& r) {
-      FeatureAttentionForward<float>::cpu(on, call, r.o.view(), r.state.data(), r.denominator.data());
-      FeatureAttentionBackward<float>::cpu(on, call, r.o.view(), r.state.data(), r.denominator.data(), d_o.view(), r.dq.view(), r.dk.view(),
-                                           r.dv.view(), matrix.empty() ? nullptr : r.d_matrix.data());
+      const auto forward = causal ? CausalFeatureAttentionForward<float>::cpu : FeatureAttentionForward<float>::cpu;
+      const auto backward = causal ? CausalFeatureAttentionBackward<float>::cpu : FeatureAttentionBackward<float>::cpu;
+      forward(on, call, r.o.view(), r.state.data(), r.denominator.data());
+      backward(on, call, r.o.view(), r.state.data(), r.denominator.data(), d_o.view(), r.dq.view(), r.dk.view(), r.dv.view(),
+               matrix.empty() ? nullptr : r.d_matrix.data());
     });
   }
   Result on_reference() {
     return run([&](Result& r) {
-      FeatureAttentionForward<float>::reference({}, call, r.o.view(), r.state.data(), r.denominator.data());
-      FeatureAttentionBackward<float>::reference({}, call, r.o.view(), r.state.data(), r.denominator.data(), d_o.view(), r.dq.view(),
-                                                 r.dk.view(), r.dv.view(), matrix.empty() ? nullptr : r.d_matrix.data());
+      const auto forward = causal ? CausalFeatureAttentionForward<float>::reference : FeatureAttentionForward<float>::reference;
+      const auto backward = causal ? CausalFeatureAttentionBackward<float>::reference : FeatureAttentionBackward<float>::reference;
+      forward({}, call, r.o.view(), r.state.data(), r.denominator.data());
+      backward({}, call, r.o.view(), r.state.data(), r.denominator.data(), d_o.view(), r.dq.view(), r.dk.view(), r.dv.view(),
+               matrix.empty() ? nullptr : r.d_matrix.data());
     });
   }
 };
@@ -124,10 +148,11 @@ std::vector<float> slice(Result& r, int64_t first, int64_t count) {
 TEST_CASE("cpu feature attention equals the reference device", "[cpu][feature_attention]") {
   test::for_each_instruction_set([](const std::string& instructions) {
     INFO(instructions);
-    for (const FeatureMap map : maps)
+    for (const auto& [map, causal] : forms())
       for (const auto& [features, input, dims] : {std::array{20, 4, 5}, std::array{66, 16, 16}, std::array{2, 3, 33}}) {
-        CAPTURE(int(map), features);
+        CAPTURE(int(map), causal, features);
         Problem p(map, {1, 0, 500, 49}, features, input, map == FeatureMap::softmax ? input : dims);
+        p.causal = causal;
         Result want = p.on_reference(), found = p.on_cpu(2);
         CHECK(difference(found.o, want.o) < 2e-5);
         CHECK(difference(found.dq, want.dq) < 2e-4);
@@ -144,20 +169,41 @@ TEST_CASE("cpu feature attention equals the reference device", "[cpu][feature_at
   });
 }
 
-TEST_CASE("cpu feature attention gives the same bytes on any number of threads", "[cpu][feature_attention]") {
+TEST_CASE("cpu causal feature attention carries its sums over several chunks, both ways, also with given shifts",
+          "[cpu][feature_attention]") {
   for (const FeatureMap map : maps) {
     CAPTURE(int(map));
+    Problem p(map, {1500, 3}, 12, 4, 4);  // four chunks
+    p.causal = true;
+    Result want = p.on_reference();
+    const auto check = [&](Result found) {
+      CHECK(difference(found.o, want.o) < 2e-5);
+      CHECK(difference(found.dq, want.dq) < 2e-4);
+      CHECK(difference(found.dk, want.dk) < 2e-4);
+      CHECK(difference(found.dv, want.dv) < 2e-4);
+    };
+    check(p.on_cpu(2));
+    p.given = &want;
+    check(p.on_cpu(2));
+  }
+}
+
+TEST_CASE("cpu feature attention gives the same bytes on any number of threads", "[cpu][feature_attention]") {
+  for (const auto& [map, causal] : forms()) {
+    CAPTURE(int(map), causal);
     Problem p(map, {1100, 7, 481, 0, 480}, 32, 8, 8);
+    p.causal = causal;
     const Result one = p.on_cpu(1);
     for (const int threads : test::thread_counts()) check_same(p.on_cpu(threads), one);
   }
 }
 
 TEST_CASE("cpu feature attention of a sequence does not depend on its batch mates, even if they are NaN", "[cpu][feature_attention]") {
-  for (const FeatureMap map : maps)
+  for (const auto& [map, causal] : forms())
     for (const int32_t length : {1, 50, 700}) {
-      CAPTURE(int(map), length);
+      CAPTURE(int(map), causal, length);
       Problem alone(map, {length}, 32, 8, 8), middle(map, {37, 200, length, 5}, 32, 8, 8);
+      alone.causal = middle.causal = causal;
       for (const auto& [from, to] : {std::pair{&alone.q, &middle.q}, std::pair{&alone.k, &middle.k}, std::pair{&alone.v, &middle.v},
                                      std::pair{&alone.d_o, &middle.d_o}})
         for (int64_t r = 0; r < length; ++r) std::copy_n(from->view().row(r), from->columns(), to->view().row(237 + r));
@@ -166,6 +212,7 @@ TEST_CASE("cpu feature attention of a sequence does not depend on its batch mate
       const std::vector<float> want = slice(a, 0, length);
       CHECK(same(want, slice(m, 237, length)));
       CHECK(std::none_of(want.begin(), want.end(), [](float x) { return std::isnan(x); }));
-      CHECK(std::isnan(m.o.at(40, 0)));
+      CHECK(std::isnan(m.o.at(60, 0)));
+      CHECK(std::isnan(m.o.at(40, 0)) == !causal);  // before the key that is NaN
     }
 }

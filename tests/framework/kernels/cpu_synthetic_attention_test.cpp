@@ -22,11 +22,14 @@ struct Batch {
   explicit Batch(const std::vector<int32_t>& lengths)
       : packing(lengths, std::vector<uint32_t>(lengths.size(), 7)), first(packing.rows(), heads * inner, 2), second(packing.rows(), heads * outer, 3),
         q(packing.rows(), heads * dim, 4), k(packing.rows(), heads * dim, 5), v(packing.rows(), heads * dim, 6), d_o(packing.rows(), heads * dim, 7) {}
+  bool causal = false;
+
   SyntheticCall<float> call(double dropout) {
     SyntheticCall<float> c{&packing, heads, dim, most, table.view(), inner, outer, first.view(), second.view(), 0.5, q.view(), k.view(), v.view(), keys, {}};
     c.dropout.threshold = dropout_threshold(dropout);
     c.dropout.scale = 1 / (1 - dropout);
     c.dropout.step = 5;
+    c.causal = causal;
     return c;
   }
 };
@@ -53,12 +56,13 @@ Result on_cpu(Batch& b, double dropout, int threads) {
 
 TEST_CASE("cpu synthetic attention equals the reference on every instruction set", "[cpu][synthetic_attention]") {
   Batch b({1, 130, 0, 47, 49});
+  b.causal = GENERATE(false, true);
   for (const double dropout : {0.0, 0.3}) {
     Result expected(b);
     SyntheticForward<float>::reference({Device::reference, nullptr}, b.call(dropout), expected.o.view());
     SyntheticBackward<float>::reference({Device::reference, nullptr}, b.call(dropout), b.d_o.view(), expected.gradients());
     test::for_each_instruction_set([&](const std::string& instructions) {
-      INFO(instructions << ", dropout " << dropout);
+      INFO(instructions << ", dropout " << dropout << ", causal " << b.causal);
       Result r = on_cpu(b, dropout, 2);
       for (size_t i = 0; i < r.all().size(); ++i) {
         INFO("array " << i);
@@ -71,6 +75,7 @@ TEST_CASE("cpu synthetic attention equals the reference on every instruction set
 
 TEST_CASE("cpu synthetic attention has the same bytes for any threads and neighbours", "[cpu][synthetic_attention]") {
   Batch b({130, 3, 70});
+  b.causal = GENERATE(false, true);
   Result one = on_cpu(b, 0.3, 1);
   for (const int threads : test::thread_counts()) {
     Result other = on_cpu(b, 0.3, threads);

@@ -18,11 +18,12 @@ namespace {
 
 using Row = std::vector<double>;
 
-// Features of all rows of one head of one sequence; x [n,D], w [rows,D]. No shift is subtracted: `shift` is what the formula has.
+// Features of all rows of one head of one sequence; x [n,D], w [rows,D]; those of keys as the first `seen` rows see them, where the map is
+// a causal softmax. No shift is subtracted: `shift` is what the formula has.
 std::vector<Row> features(const ops::FeatureAttentionSettings& s, const std::vector<Row>& x, const std::vector<Row>& w, bool keys,
-                          double length, const std::vector<Row>& shifts) {
+                          double length, const std::vector<Row>& shifts, size_t seen = 0) {
   std::vector<Row> out;
-  const double m = s.map == FeatureMap::softmax || s.map == FeatureMap::given ? double(x.empty() ? 0 : x[0].size()) : s.features;
+  const double m = s.features;
   for (size_t i = 0; i < x.size(); ++i) {
     double square = 0;
     for (const double v : x[i]) square += v * v;
@@ -46,9 +47,11 @@ std::vector<Row> features(const ops::FeatureAttentionSettings& s, const std::vec
         const double angle = std::numbers::pi * double(i + 1) / 2 / length;
         if (s.map == FeatureMap::cosine) f.push_back(std::max(x[i][c], 0.0) * (half ? std::cos(angle) : std::sin(angle)));
         else if (half == 0 && s.map == FeatureMap::given) f.push_back(x[i][c]);
+        else if (half == 0 && s.map == FeatureMap::elu) f.push_back(x[i][c] < 0 ? std::exp(x[i][c]) : x[i][c] + 1);
         else if (half == 0) {
           double sum = 0;
-          for (size_t n = 0; n < (keys ? x.size() : x[i].size()); ++n) sum += std::exp((keys ? x[n][c] : x[i][n]) - x[i][c]);
+          for (size_t n = 0; n < (!keys ? x[i].size() : s.causal ? seen : x.size()); ++n)
+            sum += std::exp((keys ? x[n][c] : x[i][n]) - x[i][c]);
           f.push_back(1 / sum);
         }
       }
@@ -85,15 +88,20 @@ struct Problem {
         const int n = packing.length(b), first = packing.offsets()[size_t(b)];
         for (int i = 0; i < n; ++i) {
           query_shift.push_back({shifts.query.defined() ? shifts.query.data<double>()[h * packing.rows() + first + i] : 0});
-          key_shift.push_back({shifts.key.defined() ? shifts.key.data<double>()[int64_t(b * s.heads + h) * s.features] : 0});
+          key_shift.push_back({!shifts.key.defined() ? 0
+                               : s.causal            ? shifts.key.data<double>()[h * packing.rows() + first + i]
+                                                     : shifts.key.data<double>()[int64_t(b * s.heads + h) * s.features]});
         }
         const double length = s.lengths.empty() ? 0 : s.lengths[size_t(b)];
         const std::vector<Row> f = features(s, head(q, b, h, input), matrix, false, length, query_shift);
-        const std::vector<Row> g = features(s, head(k, b, h, input), matrix, true, length, key_shift);
+        std::vector<Row> g = features(s, head(k, b, h, input), matrix, true, length, key_shift);
         for (int i = 0; i < n; ++i) {
           double sum = 0;
           Row out(static_cast<size_t>(dims));
-          for (int j = 0; j < n; ++j) {
+          // Causal: the keys' shift, and what a softmax sums over, is that of the row which looks at them.
+          if (s.causal && (shifts.key.defined() || s.map == FeatureMap::softmax))
+            g = features(s, head(k, b, h, input), matrix, true, length, std::vector<Row>(size_t(n), key_shift[size_t(i)]), size_t(i + 1));
+          for (int j = 0; j < (s.causal ? i + 1 : n); ++j) {
             double weight = 0;
             for (size_t r = 0; r < f[size_t(i)].size(); ++r) weight += f[size_t(i)][r] * g[size_t(j)][r];
             sum += weight;
@@ -122,8 +130,10 @@ void check(Problem p, double deviation, double cancellation = 1) {
   const bool frozen = p.s.offset > 0 && (p.s.map == FeatureMap::positive || p.s.map == FeatureMap::hyperbolic);
   if (frozen) {
     // Any numbers near the largest exponents do; what counts is that the differences see constants.
-    p.shifts = {random_tensor(Dtype::f64, {p.s.heads, t}, 5, 0.3, 1), Tensor(Dtype::f64, {p.packing.sequences(), p.s.heads, p.s.features})};
-    for (int64_t i = 0; i < p.shifts.key.count(); ++i) p.shifts.key.data<double>()[i] = 0.75;
+    p.shifts = {random_tensor(Dtype::f64, {p.s.heads, t}, 5, 0.3, 1),
+                p.s.causal ? random_tensor(Dtype::f64, {p.s.heads, t, 1}, 6, 0.3, 1)
+                           : Tensor(Dtype::f64, {p.packing.sequences(), p.s.heads, p.s.features})};
+    for (int64_t i = 0; !p.s.causal && i < p.shifts.key.count(); ++i) p.shifts.key.data<double>()[i] = 0.75;
   }
   c.op = [&](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) {
     const ops::FeatureShifts given = frozen ? converted(p.shifts, ctx.dtype) : ops::FeatureShifts{};
@@ -144,8 +154,14 @@ const std::vector<std::vector<int32_t>> batches = {{0, 1, 2, 9, 0}, {47, 48, 49,
 TEST_CASE("attention on given features equals its quadratic form", "[feature_attention]") {
   const auto lengths = GENERATE(from_range(batches));
   const auto denominator = GENERATE(Denominator::add, Denominator::clamp, Denominator::none);
+  const bool causal = GENERATE(false, true);
   // M = 5 features and 3 channels; features of both signs, so that denominators have both, too.
-  Problem p{packed(lengths), {.heads = 2, .map = FeatureMap::given, .denominator = denominator, .epsilon = 0.4}, 5, 3, 0, {}};
+  Problem p{packed(lengths),
+            {.heads = 2, .map = FeatureMap::given, .denominator = denominator, .epsilon = 0.4, .lengths = {}, .causal = causal},
+            5,
+            3,
+            0,
+            {}};
   check(p, 1, denominator == Denominator::add ? 40 : 4);
 }
 
@@ -153,20 +169,47 @@ TEST_CASE("random features without offset equal their quadratic form, the shifts
   const auto lengths = GENERATE(from_range(batches));
   const auto map = GENERATE(FeatureMap::positive, FeatureMap::hyperbolic);
   const int features = GENERATE(2, 18, 70);
-  check({packed(lengths), {.heads = 2, .map = map, .features = features}, 4, 5, matrix_rows(map, features), {}}, 0.7, 2);
+  const bool causal = GENERATE(false, true);
+  check({packed(lengths),
+         {.heads = 2, .map = map, .features = features, .lengths = {}, .causal = causal},
+         4,
+         5,
+         matrix_rows(map, features),
+         {}},
+        0.7, 2);
 }
 
 TEST_CASE("random features with an offset and frozen shifts equal their quadratic form", "[feature_attention]") {
   const auto map = GENERATE(FeatureMap::positive, FeatureMap::hyperbolic);
-  check({packed({9, 0, 50, 1}), {.heads = 2, .map = map, .features = 34, .offset = 0.01}, 6, 6, matrix_rows(map, 34), {}}, 0.7);
+  const bool causal = GENERATE(false, true);
+  check({packed({9, 0, 50, 1}),
+         {.heads = 2, .map = map, .features = 34, .offset = 0.01, .lengths = {}, .causal = causal},
+         6,
+         6,
+         matrix_rows(map, 34),
+         {}},
+        0.7);
 }
 
 TEST_CASE("rectified and trigonometric features equal their quadratic form, the matrix is learned", "[feature_attention]") {
   const auto lengths = GENERATE(from_range(batches));
   const int features = GENERATE(2, 18, 70);
-  check({packed(lengths), {.heads = 2, .map = FeatureMap::relu, .features = features, .offset = 1e-2}, 4, 5, features, {}}, 1);
+  const bool causal = GENERATE(false, true);
   check({packed(lengths),
-         {.heads = 2, .map = FeatureMap::trigonometric, .features = features, .denominator = Denominator::clamp, .epsilon = 0.05},
+         {.heads = 2, .map = FeatureMap::relu, .features = features, .offset = 1e-2, .lengths = {}, .causal = causal},
+         4,
+         5,
+         features,
+         {}},
+        1);
+  check({packed(lengths),
+         {.heads = 2,
+          .map = FeatureMap::trigonometric,
+          .features = features,
+          .denominator = Denominator::clamp,
+          .epsilon = 0.05,
+          .lengths = {},
+          .causal = causal},
          4,
          5,
          features / 2,
@@ -178,11 +221,59 @@ TEST_CASE("cosine weights and the two softmaxes equal their quadratic form", "[f
   const auto lengths = GENERATE(from_range(batches));
   Problem cosine{packed(lengths), {.heads = 2, .map = FeatureMap::cosine, .denominator = Denominator::clamp, .epsilon = 1e-6}, 5, 5, 0, {}};
   const double factor = GENERATE(1.0, 3.5);
+  cosine.s.causal = GENERATE(false, true);
   for (const int32_t n : lengths) cosine.s.lengths.push_back(std::max(1.0, n * factor));
   check(cosine, 1, 2);
   for (const int64_t dims : {1, 7, 16})
-    check({packed(lengths), {.heads = 2, .map = FeatureMap::softmax, .denominator = Denominator::none}, dims, dims, 0, {}}, 1,
-          dims == 1 ? 10 : 1);
+    check({packed(lengths),
+           {.heads = 2, .map = FeatureMap::softmax, .denominator = Denominator::none, .lengths = {}, .causal = cosine.s.causal},
+           dims,
+           dims,
+           0,
+           {}},
+          1, dims > 1 ? 1 : cosine.s.causal ? 20 : 10);
+}
+
+TEST_CASE("exponential linear units equal their quadratic form", "[feature_attention]") {
+  const auto lengths = GENERATE(from_range(batches));
+  const bool causal = GENERATE(false, true);
+  for (const int64_t dims : {2, 7, 16})
+    check({packed(lengths), {.heads = 2, .map = FeatureMap::elu, .epsilon = 1e-6, .lengths = {}, .causal = causal}, dims, 5, 0, {}}, 1, 2);
+}
+
+TEST_CASE("what stands behind a row has no part in its causal result, and the last row is that of the whole", "[feature_attention]") {
+  const auto map = GENERATE(FeatureMap::positive, FeatureMap::hyperbolic, FeatureMap::relu, FeatureMap::trigonometric, FeatureMap::elu,
+                            FeatureMap::softmax);
+  // Two chunks of the cpu and a piece of a third; the offset makes the shifts no neutral factor.
+  const int32_t n = 1000;
+  ops::FeatureAttentionSettings s{.heads = 2,
+                                  .map = map,
+                                  .features = 12,
+                                  .offset = 0.05,
+                                  .denominator = map == FeatureMap::softmax ? Denominator::none : Denominator::clamp,
+                                  .epsilon = 1e-3,
+                                  .lengths = {},
+                                  .causal = true};
+  for (const TestDevice& device : test_devices()) {
+    INFO(device.name << ", map " << int(map));
+    Context ctx = test_context(device, nullptr);
+    const Tensor qkv = random_tensor(device.dtype, {n, 24}, 1, 2), matrix = random_tensor(device.dtype, {2 * matrix_rows(map, 12), 4}, 2);
+    const Matrix causal(ops::feature_attention(ctx, {qkv}, {matrix}, packed({n}), s).value);
+    for (const int32_t prefix : {1, 47, 48, 480, 481, 977}) {
+      Tensor other = qkv.clone();
+      other.rows(prefix, n - prefix).copy_from(random_tensor(device.dtype, {n - prefix, 24}, 3, 40));
+      const Matrix alone(ops::feature_attention(ctx, {qkv.rows(0, prefix)}, {matrix}, packed({prefix}), s).value);
+      const Matrix beside(ops::feature_attention(ctx, {other}, {matrix}, packed({n}), s).value);
+      int differing = 0;
+      for (int64_t i = 0; i < prefix; ++i)
+        for (int64_t c = 0; c < 8; ++c) differing += alone(i, c) != causal(i, c) || beside(i, c) != causal(i, c);
+      CHECK(differing == 0);
+      ops::FeatureAttentionSettings whole = s;
+      whole.causal = false;
+      const Matrix last(ops::feature_attention(ctx, {qkv.rows(0, prefix)}, {matrix}, packed({prefix}), whole).value);
+      for (int64_t c = 0; c < 8; ++c) CHECK(std::abs(last(prefix - 1, c) - causal(prefix - 1, c)) <= 100 * device.tolerance);
+    }
+  }
 }
 
 TEST_CASE("feature attention on one array of q, k and v", "[feature_attention]") {
@@ -273,7 +364,7 @@ TEST_CASE("the order of keys and values does not matter where places have no par
 TEST_CASE("huge inputs neither overflow nor divide by zero", "[feature_attention]") {
   const Packing packing = packed({70});
   const auto map = GENERATE(FeatureMap::positive, FeatureMap::hyperbolic, FeatureMap::softmax, FeatureMap::trigonometric);
-  const bool softmax = map == FeatureMap::softmax;
+  const bool softmax = map == FeatureMap::softmax, causal = GENERATE(false, true);
   for (const TestDevice& device : test_devices()) {
     INFO(device.name << ", map " << int(map));
     Context ctx = test_context(device, nullptr);
@@ -283,7 +374,9 @@ TEST_CASE("huge inputs neither overflow nor divide by zero", "[feature_attention
                                           .features = softmax ? 0 : 20,
                                           .offset = 1e-6,
                                           .denominator = softmax ? Denominator::none : Denominator::clamp,
-                                          .epsilon = softmax ? 0 : 1e-6};
+                                          .epsilon = softmax ? 0 : 1e-6,
+                                          .lengths = {},
+                                          .causal = causal};
     const Matrix o(ops::feature_attention(ctx, {qkv}, {matrix}, packing, s).value);
     CHECK(std::ranges::all_of(o.values, [](double v) { return std::isfinite(v); }));
   }
@@ -294,6 +387,7 @@ TEST_CASE("feature attention refuses arguments that do not fit", "[feature_atten
   const Packing packing = packed({3});
   const Variable x{Tensor::zeros(Dtype::f64, {3, 4})}, v{Tensor::zeros(Dtype::f64, {3, 2})}, w{Tensor::zeros(Dtype::f64, {6, 2})};
   const auto run = [&](const ops::FeatureAttentionSettings& s) { ops::feature_attention(ctx, x, x, v, w, packing, s); };
+  CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::softmax, .lengths = {}, .causal = true}), ContainsSubstring("no denominator"));
   CHECK_THROWS_WITH(run({.heads = 3}), ContainsSubstring("4 columns do not divide into 3 heads"));
   CHECK_THROWS_WITH(run({.heads = 2, .map = FeatureMap::positive, .features = 4}),
                     ContainsSubstring("[6, 2]") && ContainsSubstring("[8, 2]"));

@@ -18,6 +18,7 @@ constexpr int heads = 2, dim = 3, most = 9, inner = 4, outer = 3;
 
 struct Parts {
   bool table, rows, product;
+  bool causal = false;
 };
 
 // inputs: v, then those of the table, first, second, q, k that take part.
@@ -37,13 +38,13 @@ Matrix oracle(const std::vector<Matrix>& in, const Parts& parts, const Packing& 
       for (int i = 0; i < n; ++i) {
         std::vector<double> w;
         double sum = 0;
-        for (int j = 0; j < n; ++j) {
+        for (int j = 0; j < (parts.causal ? i + 1 : n); ++j) {
           double s = table ? (*table)(h * most + i, j) : 0;
           if (first) s += (*first)(row + i, h * inner + j % inner) * (*second)(row + i, h * outer + j / inner);
           for (int d = 0; d < dim && q; ++d) s += 0.4 * (*q)(row + i, h * dim + d) * (*k)(row + j, h * dim + d);
           sum += w.emplace_back(std::exp(s));
         }
-        for (int j = 0; j < n; ++j) {
+        for (int j = 0; j < (parts.causal ? i + 1 : n); ++j) {
           const bool kept = draw.word(static_cast<uint32_t>(i), static_cast<uint32_t>(j)) >= dropout_threshold(dropout);
           for (int d = 0; d < dim && kept; ++d)
             o(row + i, h * dim + d) += w[static_cast<size_t>(j)] / sum / (1 - dropout) * v(row + j, h * dim + d);
@@ -56,7 +57,8 @@ Matrix oracle(const std::vector<Matrix>& in, const Parts& parts, const Packing& 
 }  // namespace
 
 TEST_CASE("synthetic attention equals the dense formula and differences", "[synthetic_attention]") {
-  const auto parts = GENERATE(Parts{true, false, false}, Parts{false, true, false}, Parts{true, true, true}, Parts{false, true, true});
+  const auto parts = GENERATE(Parts{true, false, false}, Parts{false, true, false}, Parts{true, true, true}, Parts{false, true, true},
+                              Parts{true, false, false, true}, Parts{true, true, true, true});
   const auto dropout = GENERATE(0.0, 0.3);
   const Packing packing({5, 1, 0, 9}, {4, 5, 6, 7});
   const int64_t t = packing.rows();
@@ -72,6 +74,7 @@ TEST_CASE("synthetic attention equals the dense formula and differences", "[synt
     for (const uint32_t seed : {5u, 6u}) c.inputs.push_back(random_tensor(Dtype::f64, {t, heads * dim}, seed));
   c.op = [&](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) {
     ops::SyntheticScores s;
+    s.causal = parts.causal;
     size_t at = 1;
     if (parts.table) s.table = in[at++];
     if (parts.rows) s.first = in[at++], s.second = in[at++];

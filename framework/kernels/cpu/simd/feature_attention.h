@@ -7,7 +7,7 @@
 namespace tapeformer::simd {
 
 // Feature maps and denominators of framework/kernels/feature_attention.h, in the same order.
-enum class Feature : uint8_t { given, positive, hyperbolic, relu, trigonometric, cosine, softmax };
+enum class Feature : uint8_t { given, positive, hyperbolic, relu, trigonometric, cosine, softmax, elu };
 enum class Denominate : uint8_t { add, clamp, none };
 
 constexpr int feature_tile = 48;  // rows whose features are in cache at a time; chunks are multiples of it

@@ -137,6 +137,12 @@ HWY_INLINE void apply_matrix_map(const FeatureHead& p, float shift, float offset
   }
 }
 
+// x + 1 or exp(x); NaN stays NaN.
+HWY_INLINE V elu_plus_one(V x) {
+  const V zero = hn::Zero(D());
+  return hn::IfThenElse(hn::Lt(x, zero), exponential(hn::Min(x, zero)), hn::Add(x, hn::Set(D(), 1.f)));
+}
+
 // Features that come from x alone.
 HWY_INLINE void apply_plain_map(const FeatureHead& p, const FeatureChunk& u, int first, int rows, const TileRows& info,
                                 float* HWY_RESTRICT out) {
@@ -151,7 +157,9 @@ HWY_INLINE void apply_plain_map(const FeatureHead& p, const FeatureChunk& u, int
         store_at(hn::Mul(Relu::value(v), hn::Set(d, info.a[r])), f, c, p.input);
         store_at(hn::Mul(Relu::value(v), hn::Set(d, info.b[r])), f + p.input, c, p.input);
       } else {
-        store_at(p.map == Feature::softmax ? hn::Mul(v, hn::Set(d, kBitsPerNat)) : v, f, c, p.features);
+        const V bits = hn::Mul(v, hn::Set(d, kBitsPerNat));
+        const V shown = p.map == Feature::softmax ? bits : p.map == Feature::elu ? elu_plus_one(v) : v;
+        store_at(shown, f, c, p.features);
       }
     }
   }
@@ -238,6 +246,10 @@ HWY_INLINE float pull_row(const FeatureHead& p, bool keys, float offset, const f
         for (int c = 0; c < p.features; c += kLanes)
           store_at(hn::NegMulAdd(sum, load_at(f, c, p.features), load_at(df, c, p.features)), df, c, p.features);
       }
+      break;
+    case Feature::elu:  // the slope is 1 where f >= 1, and f itself where x < 0
+      for (int c = 0; c < p.features; c += kLanes)
+        store_at(hn::Mul(load_at(df, c, p.features), hn::Min(load_at(f, c, p.features), hn::Set(d, 1.f))), df, c, p.features);
       break;
     default:
       break;
