@@ -73,8 +73,10 @@ Map pattern_of(models::Encoder& encoder, size_t layer, int64_t heads, AttnSubjec
       continue;
     }
     for (int32_t i = 0; i < n; ++i)
-      for (int32_t j = 0; j < n; ++j)  // what is not made of heads mixes all rows
-        map.values.push_back(!group || group->allowed_in_layer(n, h, i, j) ? 1.F : 0.F);
+      for (int32_t j = 0; j < n; ++j) {
+        const bool seen = group ? group->allowed_in_layer(n, h, i, j) : encoder.attention(layer).mixes(n, i, j);
+        map.values.push_back(seen ? 1.F : 0.F);
+      }
   }
   return map;
 }

@@ -20,7 +20,7 @@ struct AttentionSettings {
   int64_t dim = 0;
   int heads = 1;           // of the layer, over all its groups
   double dropout = 0;      // of the probabilities
-  bool causal = false;     // a row sees itself, what stands before it and extra rows; extra rows see each other
+  bool causal = false;     // what stands behind a row changes nothing in it
   int64_t max_length = 0;  // of a sequence in the data
   int layer = 0;           // its number, from 0
   int layers = 1;          // of the model
@@ -70,6 +70,8 @@ class Attention {
   // (query, key) pairs that a sequence of n rows makes it look at, mean over the heads; of fewer keys, n times as many as there are. n^2
   // where every row acts upon every other, with softmax or without.
   virtual double pairs(int32_t n) const { return static_cast<double>(n) * n; }
+  // Whether row i of n can take anything from row j. Attentions made of heads leave it to them (Heads::allowed_in_layer).
+  virtual bool mixes(int32_t /*n*/, int32_t /*i*/, int32_t /*j*/) const { return true; }
   // What each row takes of each row's value, made on demand for looking at: [heads * n, n], head by head, for one sequence x [n,C] in
   // evaluation; `around` as in forward. Undefined where rows are not mixed by a matrix of weights.
   virtual Tensor weights(Context&, const Variable& /*x*/, const Packing&, const Sublayer& /*around*/) { return {}; }

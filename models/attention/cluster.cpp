@@ -25,6 +25,8 @@ struct ClusterSettings : KMeansSettings {
 
 class Cluster : public Heads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Cluster(const nn::Builder& build, const HeadSettings& s, const ClusterSettings& own)
       : Heads(s), own_(own), k_means_(build, s, own, {.factor = scale(), .floor = 1e-12 * scale()}) {}
 
@@ -51,7 +53,7 @@ class Cluster : public Heads {
   void after_update(Context& context) override { k_means_.after_update(context); }
 
   // Of clusters of one size; a row has at least one key.
-  double pairs(int32_t n) const override { return std::max(1.0 * n, 1.0 * n * n / own_.clusters); }
+  double pairs(int32_t n) const override { return std::max(1.0 * n, Heads::pairs(n) / own_.clusters); }
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
     AttentionCost sum;
     const double heads = settings().heads;
@@ -69,13 +71,20 @@ class Cluster : public Heads {
     const int32_t* of_key = of_query + settings().heads * rows;
     const auto n = static_cast<size_t>(in.n);
     std::vector<double> weights = dense::softmax_weights(in.q(), in.k(), static_cast<size_t>(in.head_dim),
-                                                         [&](size_t i, size_t j) { return of_key[j] == of_query[i]; });
-    for (size_t i = 0; i < n && own_.cover_empty == CoverEmpty::self; ++i)
-      if (std::find(of_key, of_key + n, of_query[i]) == of_key + n) weights[i * n + i] = 1;
+                                                         [&](size_t i, size_t j) { return j < seen(n, i) && of_key[j] == of_query[i]; });
+    for (size_t i = 0; i < n && own_.cover_empty == CoverEmpty::self; ++i) {
+      const int32_t* const end = of_key + seen(n, i);
+      if (std::find(of_key, end, of_query[i]) == end) weights[i * n + i] = 1;
+    }
     return weights;
   }
 
  private:
+  // Row i of n sees those of its class among so many rows.
+  template <class Row>
+  Row seen(Row n, Row i) const {
+    return settings().layer.causal ? std::max(static_cast<Row>(front()), i + 1) : n;
+  }
   // Queries by class; then those without keys, in the order of their own keys, so that they meet few tiles.
   TilePlan plan(std::span<const int32_t> of_query, std::span<const int32_t> of_key) const {
     const auto n = static_cast<int32_t>(of_query.size());
@@ -84,7 +93,8 @@ class Cluster : public Heads {
     std::vector<int32_t> rows, first, end;
     const auto keys_of = [&](int32_t i) {
       const auto c = static_cast<size_t>(of_query[static_cast<size_t>(i)]);
-      return std::pair(keys.begin[c], keys.begin[c + 1]);
+      const auto members = keys.rows.begin() + keys.begin[c], after = keys.rows.begin() + keys.begin[c + 1];
+      return std::pair(keys.begin[c], static_cast<int32_t>(std::lower_bound(members, after, seen(n, i)) - keys.rows.begin()));
     };
     for (const int32_t i : queries.rows) {
       const auto [from, to] = keys_of(i);

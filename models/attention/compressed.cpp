@@ -2,7 +2,8 @@
 // Memory-compressed attention (Liu et al. 2018, 1801.10198): the keys and values of a window of rows become one key and one value, and
 // every row looks at all windows. Window g covers the rows g factor ... g factor + kernel - 1, cut by the end of the sequence. `conv`
 // multiplies each tap by a filter of its own and adds a bias, for each head and apart for keys and values; `mean` and `max` take those of
-// the rows there are.
+// the rows there are. Causal heads look at the windows that end before them, and at the first row's key and value, which stand by
+// themselves in front, so that no row is without keys.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,23 +47,38 @@ struct CompressedSettings {
 
 class Compressed : public Heads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Compressed(const nn::Builder&, const HeadSettings&, const CompressedSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
-  double pairs(int32_t n) const override { return static_cast<double>(n) * windows(n); }
+  double pairs(int32_t n) const override;
+  bool in_pattern(int32_t n, int head, int32_t i, int32_t j) const override;
   // Filters mix the channels of a value, the maximum picks among rows for each channel.
   bool has_weights() const override { return own_.mode == Mode::mean; }
   std::vector<double> dense_output(const DenseInput&) const override;
 
  private:
   int32_t windows(int32_t n) const { return (n + own_.factor - 1) / own_.factor; }
+  bool causal() const { return settings().layer.causal; }
+  // Keys of a sequence: its windows, in causal heads behind the first row.
+  int32_t slots(int32_t n) const { return windows(n) + (causal() && n > 0 ? 1 : 0); }
+  // How many of them row i of n sees.
+  int32_t seen(int32_t n, int32_t i) const {
+    if (!causal()) return slots(n);
+    return i < own_.taps() ? 1 : 2 + (i - own_.taps()) / own_.factor;
+  }
   int64_t columns() const { return int64_t{settings().heads} * settings().head_dim; }
-  // [windows, 2 heads D]: keys and values side by side.
-  Variable convolved(Context&, const HeadInput&, const Packing& windows);
-  Variable pooled(Context&, const HeadInput&, Mode, const Packing& windows) const;
-  template <class Visit>
-  void for_each_tap(const Packing& rows, Visit&&) const;
+  // [slots, 2 heads D]: keys and values side by side.
+  Variable convolved(Context&, const HeadInput&);
+  Variable pooled(Context&, const HeadInput&, Mode) const;
+  // Rows of the batch that become one key: the first of them and how many.
+  struct Window {
+    int32_t row, rows;
+    bool first_row;  // of causal heads, by itself
+  };
+  std::vector<Window> all_slots(const Packing& rows) const;
 
   CompressedSettings own_;
   // [2 heads kernel D, D], the filters of each head's keys and then of the values, a tap's D rows after the other's; [1, 2 heads D].
@@ -85,52 +101,70 @@ Compressed::Compressed(const nn::Builder& build, const HeadSettings& s, const Co
   }
 }
 
-// visit(row, whether the sequence has it) for each tap of each window, in their order.
-template <class Visit>
-void Compressed::for_each_tap(const Packing& rows, Visit&& visit) const {
-  for (int b = 0; b < rows.sequences(); ++b)
-    for (int64_t g = 0; g < windows(rows.length(b)); ++g)
-      for (int64_t t = 0; t < own_.taps(); ++t) {
-        const int64_t i = g * own_.factor + t;
-        visit(rows.offsets()[static_cast<size_t>(b)] + i, i < rows.length(b));
-      }
+double Compressed::pairs(int32_t n) const {
+  double sum = 0;
+  for (int32_t i = 0; i < n; ++i) sum += seen(n, i);
+  return sum;
 }
 
-Variable Compressed::convolved(Context& context, const HeadInput& input, const Packing& windows) {
+// Whether a window that causal row i looks at has row j; others look at all.
+bool Compressed::in_pattern(int32_t, int, int32_t i, int32_t j) const {
+  if (!causal() || j == 0) return true;
+  const int32_t first = std::max(0, (j - own_.taps() + own_.factor) / own_.factor) * own_.factor;  // of the first window that ends behind j
+  return first <= j && first + own_.taps() <= i;
+}
+
+std::vector<Compressed::Window> Compressed::all_slots(const Packing& rows) const {
+  std::vector<Window> out;
+  for (int b = 0; b < rows.sequences(); ++b) {
+    const int32_t n = rows.length(b), first = rows.offsets()[static_cast<size_t>(b)];
+    if (causal() && n > 0) out.push_back({first, 1, true});
+    for (int32_t g = 0; g < windows(n); ++g) out.push_back({first + g * own_.factor, std::min(own_.taps(), n - g * own_.factor), false});
+  }
+  return out;
+}
+
+Variable Compressed::convolved(Context& context, const HeadInput& input) {
   const int64_t heads = settings().heads, d = settings().head_dim, taps = own_.taps();
   // With the projection as rows of single heads, [3 heads T, D], a window's taps of one head come to lie side by side.
-  RowMap map;
+  RowMap map, of_windows, of_first_rows;
   map.rows = 3 * heads * input.packing.rows();
-  std::vector<std::pair<int64_t, bool>> of_windows;
-  for_each_tap(input.packing, [&](int64_t row, bool there) { of_windows.emplace_back(row, there); });
-  for (int64_t g = 0; g < windows.rows(); ++g)
-    for (int64_t head = 0; head < 2 * heads; ++head)
+  of_first_rows.rows = input.packing.rows();
+  int32_t windows = 0;
+  for (const Window& w : all_slots(input.packing)) {
+    if (w.first_row) of_first_rows.source.push_back(w.row);
+    else of_windows.source.push_back(windows++);
+    of_first_rows.begin.push_back(static_cast<int32_t>(of_first_rows.source.size()));
+    of_windows.begin.push_back(static_cast<int32_t>(of_windows.source.size()));
+    for (int64_t head = 0; head < 2 * heads && !w.first_row; ++head)
       for (int64_t t = 0; t < taps; ++t) {
-        const auto [row, there] = of_windows[static_cast<size_t>(g * taps + t)];
-        if (there) map.source.push_back(static_cast<int32_t>(row * 3 * heads + heads + head));
+        if (t < w.rows) map.source.push_back(static_cast<int32_t>((w.row + t) * 3 * heads + heads + head));
         map.begin.push_back(static_cast<int32_t>(map.source.size()));
       }
+  }
+  of_windows.rows = windows;
   const Variable rows = ops::reshape(context, input.projected, {map.rows, d});
   const Variable gathered = ops::reshape(context, ops::sparse_rows(context, rows, std::make_shared<const RowMap>(std::move(map))),
-                                         {windows.rows(), 2 * heads * taps * d});
+                                         {windows, 2 * heads * taps * d});
   std::vector<ProductGroup> groups;
   for (int64_t head = 0; head < 2 * heads; ++head)
-    groups.push_back({{0, windows.rows(), head * taps * d, taps * d}, {head * taps * d, taps * d, 0, d}, {0, windows.rows(), head * d, d}});
-  const Variable products = ops::batched_product(context, gathered, *filters_, {windows.rows(), 2 * columns()}, groups);
-  const auto repeated = std::make_shared<const RowMap>(gather_map(1, std::vector<int32_t>(static_cast<size_t>(windows.rows()))));
-  return ops::add(context, products, ops::sparse_rows(context, ops::parameter(context, *bias_), repeated));
+    groups.push_back({{0, windows, head * taps * d, taps * d}, {head * taps * d, taps * d, 0, d}, {0, windows, head * d, d}});
+  const Variable products = ops::batched_product(context, gathered, *filters_, {windows, 2 * columns()}, groups);
+  const auto repeated = std::make_shared<const RowMap>(gather_map(1, std::vector<int32_t>(static_cast<size_t>(windows))));
+  const Variable filtered = ops::add(context, products, ops::sparse_rows(context, ops::parameter(context, *bias_), repeated));
+  if (!causal()) return filtered;
+  const Variable whole = ops::columns(context, input.projected, {{columns(), 2 * columns()}});
+  return ops::add(context, ops::sparse_rows(context, filtered, std::make_shared<const RowMap>(std::move(of_windows))),
+                  ops::sparse_rows(context, whole, std::make_shared<const RowMap>(std::move(of_first_rows))));
 }
 
-Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode, const Packing& windows) const {
+Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode) const {
   const Variable x = ops::columns(context, input.projected, {{columns(), 2 * columns()}});
   std::vector<int32_t> lengths, sources;
-  int64_t seen = 0;
-  for_each_tap(input.packing, [&](int64_t row, bool there) {
-    if (seen++ % own_.taps() == 0) lengths.push_back(0);
-    if (!there) return;
-    sources.push_back(static_cast<int32_t>(row));
-    ++lengths.back();
-  });
+  for (const Window& w : all_slots(input.packing)) {
+    lengths.push_back(w.rows);
+    for (int32_t t = 0; t < w.rows; ++t) sources.push_back(w.row + t);
+  }
   if (mode == Mode::mean) {
     RowMap map;
     map.rows = input.packing.rows();
@@ -143,18 +177,20 @@ Variable Compressed::pooled(Context& context, const HeadInput& input, Mode mode,
   }
   const auto gathered = std::make_shared<const RowMap>(gather_map(input.packing.rows(), std::move(sources)));
   const Packing of_windows(lengths, std::vector<uint32_t>(lengths.size()));
-  require(of_windows.sequences() == windows.rows(), "compressed: {} windows, expected {}", of_windows.sequences(), windows.rows());
   return ops::pooling(context, Pooling::max, ops::sparse_rows(context, x, gathered), of_windows);
 }
 
 HeadOutput Compressed::forward(Context& context, HeadInput& input) {
   std::vector<int32_t> lengths;
-  for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(windows(input.packing.length(b)));
-  const Packing& slots = input.packing.with_lengths(lengths);
-  const Variable both = own_.mode == Mode::conv ? convolved(context, input, slots) : pooled(context, input, own_.mode, slots);
+  for (int b = 0; b < input.packing.sequences(); ++b) lengths.push_back(slots(input.packing.length(b)));
+  const Packing& of_slots = input.packing.with_lengths(lengths);
+  const Variable both = own_.mode == Mode::conv ? convolved(context, input) : pooled(context, input, own_.mode);
+  require(both.value.shape()[0] == of_slots.rows(), "compressed: {} keys, expected {}", both.value.shape()[0], of_slots.rows());
+  const auto pattern = causal() ? prefix_part(input.packing, of_slots, [&](int32_t n, int32_t i) { return seen(n, i); })
+                                : full_part(input.packing, of_slots);
   return ops::cross_attention(context, ops::columns(context, input.projected, {{0, columns()}}),
                               ops::columns(context, both, {{0, columns()}}), ops::columns(context, both, {{columns(), columns()}}),
-                              input.packing, slots, full_part(input.packing, slots), softmax());
+                              input.packing, of_slots, pattern, softmax());
 }
 
 void Compressed::visit(nn::Visitor& visitor) {
@@ -201,16 +237,18 @@ std::vector<double> Compressed::dense_output(const DenseInput& in) const {
     return out;
   };
   std::vector<double> o(static_cast<size_t>(n * d)), total(static_cast<size_t>(n));
-  for (int64_t first = 0; first < n; first += own_.factor) {
-    const std::vector<double> key = slot(in.k(), 0, first), value = slot(in.v(), 1, first);
-    for (int64_t i = 0; i < n; ++i) {
+  const auto look = [&](std::span<const double> key, std::span<const double> value, int64_t from) {
+    for (int64_t i = from; i < n; ++i) {
       double score = 0;
       for (int64_t c = 0; c < d; ++c) score += in.q()[static_cast<size_t>(i * d + c)] * key[static_cast<size_t>(c)];
       const double p = std::exp(score / std::sqrt(static_cast<double>(d)));
       total[static_cast<size_t>(i)] += p;
       for (int64_t c = 0; c < d; ++c) o[static_cast<size_t>(i * d + c)] += p * value[static_cast<size_t>(c)];
     }
-  }
+  };
+  const bool causal = settings().layer.causal;
+  if (causal && n > 0) look(in.k().first(static_cast<size_t>(d)), in.v().first(static_cast<size_t>(d)), 0);
+  for (int64_t first = 0; first < n; first += own_.factor) look(slot(in.k(), 0, first), slot(in.v(), 1, first), causal ? first + taps : 0);
   for (int64_t i = 0; i < n * d; ++i) o[static_cast<size_t>(i)] /= total[static_cast<size_t>(i / d)];
   return o;
 }

@@ -86,21 +86,4 @@ inline Rows attention(const Rows& q, const Rows& k, const Rows& v, size_t heads)
   return o;
 }
 
-// [n,n]: <f_i, g_j> over denominator(their sum over j), from the features of n queries and n keys.
-template <class Denominator>
-std::vector<double> feature_weights(const std::vector<std::vector<double>>& f, const std::vector<std::vector<double>>& g,
-                                    const Denominator& denominator) {
-  const size_t n = f.size();
-  std::vector<double> weights(n * n);
-  for (size_t i = 0; i < n; ++i) {
-    double sum = 0;
-    for (size_t j = 0; j < n; ++j) {
-      for (size_t r = 0; r < f[i].size(); ++r) weights[i * n + j] += f[i][r] * g[j][r];
-      sum += weights[i * n + j];
-    }
-    for (size_t j = 0; j < n; ++j) weights[i * n + j] /= denominator(sum);
-  }
-  return weights;
-}
-
 }  // namespace tapeformer::models::dense

@@ -27,6 +27,8 @@ struct GlobalSettings {
 
 class Global : public GlobalHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Global(const nn::Builder& build, const HeadSettings& settings, const GlobalSettings& own)
       : GlobalHeads(
             build, settings,

@@ -32,6 +32,8 @@ struct GlobalExternalSettings {
 
 class GlobalExternal : public GlobalHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   GlobalExternal(const nn::Builder& build, const HeadSettings& settings, const GlobalExternalSettings& own)
       : GlobalHeads(build, settings, {.count = own.count, .left = own.left, .right = own.right}) {
     if (!own.carry) rows_ = build.normal(settings.name + ".extra_rows", {own.count, settings.layer.dim}, deviation);

@@ -27,8 +27,6 @@ void check_global_rows(config::Section&, const std::vector<int>& rows, const Cho
 
 class GlobalHeads : public PlannedHeads {
  public:
-  static constexpr bool can_be_causal = true;
-
   GlobalHeads(const nn::Builder&, const HeadSettings&, const GlobalPattern&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;

@@ -96,7 +96,7 @@ class Heads {
   virtual void visit(nn::Visitor&) {}
   virtual void after_update(Context&) {}
   virtual AttentionCost cost(const std::vector<int32_t>& lengths) const = 0;
-  virtual double pairs(int32_t n) const { return static_cast<double>(n) * n; }
+  virtual double pairs(int32_t n) const { return settings_.layer.causal ? n * (n + 1.0) / 2 : static_cast<double>(n) * n; }
   // False where o is no product of a matrix of weights [n,n] with v, the same for every channel.
   virtual bool has_weights() const { return true; }
   virtual bool has_auxiliary() const { return false; }

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "framework/ops/attention.h"
+#include "framework/ops/feature_attention.h"
+#include "models/attention/feature_heads.h"
 #include "models/attention/variant.h"
 
 namespace tapeformer::models {
@@ -14,9 +16,11 @@ struct LinearSettings {
   void read(config::Section& section) { section.field("epsilon", epsilon, config::above(0), "added to the denominator"); }
 };
 
-class Linear : public Heads {
+class Linear : public FeatureHeads {
  public:
-  Linear(const nn::Builder&, const HeadSettings& settings, const LinearSettings& own) : Heads(settings), own_(own) {}
+  static constexpr bool can_be_causal = true;
+
+  Linear(const nn::Builder&, const HeadSettings& settings, const LinearSettings& own) : FeatureHeads(settings), own_(own) {}
 
   std::vector<double> dense_weights(const DenseInput& in) const override {
     const int32_t n = in.n;
@@ -27,7 +31,7 @@ class Linear : public Heads {
     for (int32_t i = 0; i < n; ++i) {
       double* row = weights.data() + static_cast<int64_t>(i) * n;
       double sum = own_.epsilon;
-      for (int32_t j = 0; j < n; ++j) {
+      for (int32_t j = 0; j < (causal() ? i + 1 : n); ++j) {
         for (int d = 0; d < head_dim; ++d)
           row[j] += feature(q[static_cast<size_t>(i * head_dim + d)]) * feature(k[static_cast<size_t>(j * head_dim + d)]);
         sum += row[j];
@@ -37,20 +41,13 @@ class Linear : public Heads {
     return weights;
   }
 
-  // Four products of D^2 a row and head forward, eight backward; a state [D, D+1] for each sequence and head and the denominators are kept.
-  AttentionCost cost(const std::vector<int32_t>& lengths) const override {
-    AttentionCost sum;
-    const auto d = static_cast<double>(settings().head_dim), heads = static_cast<double>(settings().heads);
-    for (const int32_t n : lengths) {
-      sum.forward_flops += 4 * n * d * d * heads;
-      sum.backward_flops += 8 * n * d * d * heads;
-      sum.saved_bytes += 4 * heads * (d * (d + 1) + n);
-    }
-    return sum;
-  }
+  AttentionCost cost(const std::vector<int32_t>& lengths) const override { return feature_cost(lengths, settings().head_dim, 0, false); }
 
   HeadOutput forward(Context& context, HeadInput& input) override {
-    return ops::linear_attention(context, input.projected, input.packing, settings().heads, own_.epsilon);
+    if (!causal()) return ops::linear_attention(context, input.projected, input.packing, settings().heads, own_.epsilon);
+    const ops::FeatureAttentionSettings s{
+        .heads = settings().heads, .map = FeatureMap::elu, .epsilon = own_.epsilon, .lengths = {}, .causal = true};
+    return ops::feature_attention(context, input.projected, {}, input.packing, s);
   }
 
  private:

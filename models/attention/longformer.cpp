@@ -29,6 +29,8 @@ struct LongformerSettings {
 
 class Longformer : public GlobalHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Longformer(const nn::Builder& build, const HeadSettings& settings, const LongformerSettings& own)
       : GlobalHeads(build, settings,
                     {.skipped = settings.layer.extra_rows,

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "framework/ops/feature_attention.h"
-#include "models/attention/dense.h"
+#include "models/attention/feature_heads.h"
 #include "models/attention/random_features.h"
 #include "models/attention/redraws.h"
 #include "models/attention/variant.h"
@@ -39,10 +39,12 @@ struct PerformerSettings {
   bool exponential() const { return kernel != FeatureMap::relu; }
 };
 
-class Performer : public Heads {
+class Performer : public FeatureHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Performer(const nn::Builder& build, const HeadSettings& settings, const PerformerSettings& own)
-      : Heads(settings),
+      : FeatureHeads(settings),
         own_(own),
         rows_(matrix_rows(own.kernel, own.features)),
         redraws_(build, settings),
@@ -51,8 +53,12 @@ class Performer : public Heads {
   }
 
   HeadOutput forward(Context& context, HeadInput& input) override {
-    const ops::FeatureAttentionSettings s{
-        .heads = settings().heads, .map = own_.kernel, .features = own_.features, .offset = own_.offset(), .lengths = {}};
+    const ops::FeatureAttentionSettings s{.heads = settings().heads,
+                                          .map = own_.kernel,
+                                          .features = own_.features,
+                                          .offset = own_.offset(),
+                                          .lengths = {},
+                                          .causal = causal()};
     const Variable matrix{features_.value};
     if (!context.structures || !own_.exponential()) return ops::feature_attention(context, input.projected, matrix, input.packing, s);
     ops::FeatureShifts found;
@@ -72,20 +78,35 @@ class Performer : public Heads {
     if (own_.redraw_every > 0 && redraws_.advance(context, own_.redraw_every)) draw();
   }
 
-  // Features of q and k 2 N M D each, state and output 2 N M D each; the backward makes the features again.
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
-    AttentionCost sum;
-    const auto d = static_cast<double>(settings().head_dim), m = static_cast<double>(own_.features), w = static_cast<double>(rows_);
-    for (const int32_t n : lengths) {
-      sum.forward_flops += settings().heads * 4.0 * n * d * (m + w);
-      sum.backward_flops += settings().heads * 8.0 * n * d * (m + w);
-      sum.saved_bytes += settings().heads * 4.0 * (m * (d + 2) + 2.0 * n);
-    }
-    return sum;
+    return feature_cost(lengths, own_.features, rows_, own_.exponential());
   }
 
+  // With exponents u_r = <w_r, y> - |y|^2 / 2, y = x / D^(1/4), features are (exp(u_r - c) + epsilon) / sqrt(M); c is the largest u_r of a
+  // query, and the largest of all of the keys that it sees.
   std::vector<double> dense_weights(const DenseInput& in) const override {
-    return dense::feature_weights(dense_features(in, in.q(), false), dense_features(in, in.k(), true), [](double sum) { return sum; });
+    const auto q = dense_exponents(in, in.q()), k = dense_exponents(in, in.k());
+    const auto feature = [&](double u, double shift) {
+      const double m = own_.features;
+      return own_.exponential() ? (std::exp(u - shift) + own_.offset()) / std::sqrt(m) : std::max(0.0, u / std::sqrt(m)) + own_.offset();
+    };
+    const auto largest = [](const std::vector<double>& u) { return *std::max_element(u.begin(), u.end()); };
+    const size_t n = q.size();
+    std::vector<double> weights(n * n);
+    for (size_t i = 0; i < n; ++i) {
+      const size_t seen = causal() ? i + 1 : n;
+      double of_keys = -1e300, sum = 0;
+      for (size_t j = 0; j < seen; ++j) of_keys = std::max(of_keys, largest(k[j]));
+      std::vector<double> f;
+      for (const double u : q[i]) f.push_back(feature(u, largest(q[i])));
+      for (size_t j = 0; j < seen; ++j) {
+        double& weight = weights[i * n + j];
+        for (size_t r = 0; r < q[i].size(); ++r) weight += f[r] * feature(k[j][r], of_keys);
+        sum += weight;
+      }
+      for (size_t j = 0; j < seen; ++j) weights[i * n + j] /= sum;
+    }
+    return weights;
   }
 
  private:
@@ -100,15 +121,11 @@ class Performer : public Heads {
     }
   }
 
-  // The formula: u_r = <w_r, y> - |y|^2 / 2 with y = x / D^(1/4), features (exp(u_r - c) + epsilon) / sqrt(M); c is the largest u_r of a
-  // query, and the largest of all of the keys.
-  std::vector<std::vector<double>> dense_features(const DenseInput& in, std::span<const double> x, bool keys) const {
+  std::vector<std::vector<double>> dense_exponents(const DenseInput& in, std::span<const double> x) const {
     const auto n = static_cast<size_t>(in.n), d = static_cast<size_t>(in.head_dim), rows = static_cast<size_t>(rows_);
     const Tensor omega = features_.value.converted(Dtype::f64);
     const double* w = omega.data<double>() + static_cast<size_t>(in.head - settings().first_head) * rows * d;
-    const double root = std::sqrt(static_cast<double>(own_.features));
     std::vector<std::vector<double>> u(n);
-    double largest = -1e300;
     for (size_t i = 0; i < n; ++i) {
       double square = 0;
       for (size_t c = 0; c < d; ++c) square += x[i * d + c] * x[i * d + c];
@@ -119,14 +136,7 @@ class Performer : public Heads {
           product =
               (r < rows ? product : -product) / std::pow(static_cast<double>(d), 0.25) - square / std::sqrt(static_cast<double>(d)) / 2;
         u[i].push_back(product);
-        largest = std::max(largest, product);
       }
-    }
-    for (size_t i = 0; i < n; ++i) {
-      const double own = *std::max_element(u[i].begin(), u[i].end());
-      const double shift = keys ? largest : own;
-      for (double& v : u[i])
-        v = own_.exponential() ? (std::exp(v - shift) + own_.offset()) / root : std::max(0.0, v / root) + own_.offset();
     }
     return u;
   }

@@ -2,12 +2,13 @@
 // Random Feature Attention (Peng et al. 2021, 2103.02143): sines and cosines of random projections of unit vectors estimate a Gaussian
 // kernel, whose widths are learned for each channel of each head. The projections are drawn anew after every update.
 #include <cmath>
+#include <numeric>
 
 #include "framework/ops/extra_rows.h"
 #include "framework/ops/feature_attention.h"
 #include "framework/ops/multiply.h"
 #include "framework/ops/sparse_rows.h"
-#include "models/attention/dense.h"
+#include "models/attention/feature_heads.h"
 #include "models/attention/index_lists.h"
 #include "models/attention/random_features.h"
 #include "models/attention/redraws.h"
@@ -30,10 +31,12 @@ struct RfaSettings {
   }
 };
 
-class Rfa : public Heads {
+class Rfa : public FeatureHeads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Rfa(const nn::Builder& build, const HeadSettings& settings, const RfaSettings& own)
-      : Heads(settings),
+      : FeatureHeads(settings),
         own_(own),
         redraws_(build, settings),
         sigma_(build.constant(settings.name + ".sigma", {settings.heads, settings.head_dim}, 1)),
@@ -51,7 +54,8 @@ class Rfa : public Heads {
                                           .features = 2 * own_.features,
                                           .denominator = Denominator::clamp,
                                           .epsilon = own_.epsilon,
-                                          .lengths = {}};
+                                          .lengths = {},
+                                          .causal = causal()};
     Variable w = ops::scale(context, {gaussian_}, 1 / own_.temperature);
     if (own_.learn_sigma) w = ops::multiply(context, ops::sparse_rows(context, ops::parameter(context, sigma_), repeat_), w);
     return ops::feature_attention(context, input.projected, w, input.packing, s);
@@ -62,22 +66,23 @@ class Rfa : public Heads {
   }
   void after_update(Context& context) override { redraws_.advance(context); }
 
-  // As Performer with 2m features from m projections.
+  // Two features from each projection.
   AttentionCost cost(const std::vector<int32_t>& lengths) const override {
-    AttentionCost sum;
-    const auto d = static_cast<double>(settings().head_dim), m = static_cast<double>(own_.features);
-    for (const int32_t n : lengths) {
-      sum.forward_flops += settings().heads * 12.0 * n * m * d;
-      sum.backward_flops += settings().heads * 24.0 * n * m * d;
-      sum.saved_bytes += settings().heads * 4.0 * (2 * m * (d + 1) + n);
-    }
-    return sum;
+    return feature_cost(lengths, 2.0 * own_.features, own_.features, false);
   }
 
   // phi(x) = [sin W y, cos W y] / sqrt(m), y = x / (|x| + 0.001), W = sigma G / temperature; the sum of the weights is kept away from 0.
   std::vector<double> dense_weights(const DenseInput& in) const override {
-    return dense::feature_weights(dense_features(in, in.q()), dense_features(in, in.k()),
-                                  [&](double sum) { return std::max(std::abs(sum), own_.epsilon); });
+    const auto f = dense_features(in, in.q()), g = dense_features(in, in.k());
+    std::vector<double> weights(f.size() * f.size());
+    for (size_t i = 0; i < f.size(); ++i) {
+      const size_t seen = causal() ? i + 1 : f.size();
+      double* row = weights.data() + i * f.size();
+      double sum = 0;
+      for (size_t j = 0; j < seen; ++j) sum += row[j] = std::inner_product(f[i].begin(), f[i].end(), g[j].begin(), 0.0);
+      for (size_t j = 0; j < seen; ++j) row[j] /= std::max(std::abs(sum), own_.epsilon);
+    }
+    return weights;
   }
 
  private:

@@ -67,10 +67,14 @@ struct HeadColumns {
 
 class Synthesizer : public Heads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Synthesizer(const nn::Builder&, const HeadSettings&, const SynthesizerSettings&);
   HeadOutput forward(Context&, HeadInput&) override;
   void visit(nn::Visitor&) override;
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
+  // Scores belong to positions, also those of learned rows in front, which see the rows up to themselves.
+  bool in_pattern(int32_t, int, int32_t i, int32_t j) const override { return !settings().layer.causal || j <= i; }
   std::vector<double> dense_weights(const DenseInput&) const override;
 
  private:
@@ -211,8 +215,10 @@ Variable Synthesizer::as_product(Context& context, const Variable& q, const Vari
   const int64_t width = std::max(d, score_width());
   ops::AttentionSettings how = softmax();
   how.scale = 1;
+  const ops::AttentionPart pattern =
+      settings().layer.causal ? prefix_part(packing, packing, [](int32_t, int32_t i) { return i + 1; }) : full_part(packing, packing);
   const Variable o = ops::attention(context, join(context, queries, width), join(context, keys, width), join(context, {{v, d}}, width),
-                                    packing, full_part(packing, packing), how);
+                                    packing, pattern, how);
   if (width == d) return o;
   std::vector<ops::ColumnRange> values;
   for (int64_t h = 0; h < s.heads; ++h) values.push_back({h * width, d});
@@ -231,6 +237,7 @@ Variable Synthesizer::factor(Context& context, const Variable& rows, Parameter& 
 Variable Synthesizer::as_scores(Context& context, const Variable& q, const Variable& k, const Variable& v, const Variable& two,
                                 const Packing& packing) {
   ops::SyntheticScores scores;
+  scores.causal = settings().layer.causal;
   if (own_.mode == Scores::factorised_dense) {
     const Variable rows = ops::activation(context, Activation::relu, q);
     scores.first = share_of(context, factor(context, rows, *first_, inner_), two, 0);
@@ -246,15 +253,15 @@ Variable Synthesizer::as_scores(Context& context, const Variable& q, const Varia
   return ops::synthetic_attention(context, scores, v, packing, softmax());
 }
 
-// Products of n^2 a head with rows of the scores' width E and of the values' D: 2 E + 2 D forward; backward the scores again, dP, dV and
-// two for the factors. A table or two short rows take a few FLOPs a pair; only what stands beside them is a product.
+// Products of all pairs of a head with rows of the scores' width E and of the values' D: 2 E + 2 D forward; backward the scores again, dP,
+// dV and two for the factors. A table or two short rows take a few FLOPs a pair; only what stands beside them is a product.
 AttentionCost Synthesizer::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum;
   const double d = settings().head_dim, e = static_cast<double>(score_width()), heads = settings().heads;
   const double width = factored() ? std::max(d, e) : 0;
   for (const int32_t rows : lengths) {
-    const double n = rows, backward = factored() ? 6 * e + 4 * d : 4 * d + 1 + 6 * e;
-    sum += {heads * n * n * (2 * e + 2 * d), heads * n * n * backward, 4 * heads * n * (3 * width + (factored() ? 1 : 0) + d)};
+    const double n = rows, looked = heads * pairs(rows), backward = factored() ? 6 * e + 4 * d : 4 * d + 1 + 6 * e;
+    sum += {looked * (2 * e + 2 * d), looked * backward, 4 * heads * n * (3 * width + (factored() ? 1 : 0) + d)};
   }
   return sum;
 }
@@ -300,14 +307,15 @@ std::vector<double> Synthesizer::dense_weights(const DenseInput& in) const {
   }
   for (size_t i = 0; i < n; ++i) {
     double sum = 0;
-    for (size_t j = 0; j < n; ++j) {
+    const size_t seen = settings().layer.causal ? i + 1 : n;
+    for (size_t j = 0; j < seen; ++j) {
       double dot = 0;
       for (size_t c = 0; c < d && mixed(); ++c) dot += in.q()[i * d + c] * in.k()[j * d + c] / std::sqrt(static_cast<double>(d));
       const double s =
           share * dense_score(in, in.head - settings().first_head, static_cast<int32_t>(i), static_cast<int32_t>(j)) + other * dot;
       sum += w[i * n + j] = std::exp(s);
     }
-    for (size_t j = 0; j < n; ++j) w[i * n + j] /= sum;
+    for (size_t j = 0; j < seen; ++j) w[i * n + j] /= sum;
   }
   return w;
 }

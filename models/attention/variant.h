@@ -68,8 +68,8 @@ AttentionVariant variant(std::string_view name, bool has_probabilities) {
     if constexpr (requires(const Settings& s) { s.extra_rows(); }) return static_cast<const Settings*>(own)->extra_rows();
     else return ExtraRows{};
   };
+  if constexpr (requires { Class::can_be_causal; }) v.can_be_causal = Class::can_be_causal;
   if constexpr (std::is_base_of_v<Heads, Class>) {
-    v.can_be_causal = Class::can_be_causal;
     v.make_heads = [](const nn::Builder& build, const HeadSettings& settings, const void* own) {
       return std::unique_ptr<Heads>(std::make_unique<Class>(build, settings, *static_cast<const Settings*>(own)));
     };

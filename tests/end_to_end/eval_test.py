@@ -67,7 +67,8 @@ def growing(work):
         work.write(part + ".csv", "\n".join(["name,words,tags"] + [f"n,{' '.join(t)},{' '.join(['X' if 'z' in t else 'Y'] * len(t))}" for t in texts]) + "\n")
     whole = ["a", "b", "c", "a", "z", "b", "a", "c"]
     prefixes = [whole[:n] for n in range(1, 9)]
-    for variant, own in (("full", "~model.attention.local"), ("bigbird", "model.attention.bigbird.block=4"), ("longformer", "model.attention.longformer.left=6")):
+    for variant, own in (("full", "~model.attention.local"), ("bigbird", "model.attention.bigbird.block=4"), ("longformer", "model.attention.longformer.left=6"),
+                         ("linear", "~model.attention.local"), ("performer", "model.attention.performer.features=16")):
         for causal in ("true", "false"):
             run = f"{variant}-{causal}"
             done = work.call("train", "tagging.yaml", "-o", run, f"model.attention.type={variant}", own, f"model.attention.causal={causal}",
@@ -192,4 +193,4 @@ def killed(work):
 with Workplace() as work:
     for part in (classes, tags, growing, numbers, refused, killed):
         part(work)
-finish(111)
+finish(123)
