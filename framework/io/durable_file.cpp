@@ -24,6 +24,15 @@ constexpr size_t beginning = 512;  // bytes that are read again under the final 
 
 std::filesystem::path folder_of(const std::filesystem::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
+// The folder that a new file goes to, which must be there.
+std::filesystem::path folder_for(const std::filesystem::path& file) {
+  std::filesystem::path folder = folder_of(file);
+  std::error_code none;
+  if (std::filesystem::status(folder, none).type() == std::filesystem::file_type::not_found)
+    fail(code, "{}: there is no directory {}; make it, or write elsewhere", printable(file.string()), printable(folder.string()));
+  return folder;
+}
+
 // Where symbolic links lead, though nothing may be there yet.
 std::filesystem::path through_links(std::filesystem::path file) {
   constexpr int most = 40;  // as Linux follows
@@ -60,7 +69,7 @@ struct ReplacementFile::State {
   State(std::filesystem::path name, const FileSystem& calls)
       : system(calls),
         file(std::move(name)),
-        directory(system, folder_of(file), O_RDONLY | O_DIRECTORY, 0, code),
+        directory(system, folder_for(file), O_RDONLY | O_DIRECTORY, 0, code),
         output(system, fmt::format("{}{}{:0{}x}", file.string(), temporary_mark, std::random_device{}(), temporary_digits),
                O_WRONLY | O_CREAT | O_EXCL, 0666, code) {}
   ~State() {
