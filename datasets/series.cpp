@@ -145,8 +145,8 @@ class Builder {
       dropped +=
           settings_.window.length > 0 ? add_windows(part, s, encoder, labels, unknown) : add_whole(part, s, encoder, labels, unknown);
     const Source& own = settings_.source(part);
-    unknown.fail_if_any(printable(own.given() ? own.path : settings_.train.path), settings_.task == Task::tagging ? own.tags : own.label,
-                        labels.names());
+    const Source& from = own.given() ? own : settings_.train;
+    unknown.fail_if_any(printable(from.path), settings_.task == Task::tagging ? from.tags : from.label, labels.names());
     if (part == Part::train && dataset_->size(part) == 0)
       fail(ExitCode::data, "{}: no training sample{}", printable(settings_.train.path),
            settings_.window.length > 0 ? "; is data.window.length too long?" : "");

@@ -53,6 +53,18 @@ TEST_CASE("a sequence is named by data.id in its first row") {
   CHECK(sample(*windows, Part::train, 1).id == "2");  // a window by its first row, as when predicting
 }
 
+TEST_CASE("tags of a part cut from the training file are missed in that file's column") {
+  const Directory directory;
+  std::string rows = "sequence,a,y\n";
+  for (int i = 0; i < 20; ++i) rows += fmt::format("s{0},{0},only{0}\n", i);  // each tag in one part alone
+  directory.write("a.csv", rows);
+  const Fault fault = fault_of([&] {
+    open("data: {task: tagging, train: {path: DIR/a.csv, tags: y}, sequence: sequence, features: [a], split: {valid: 0.5}}\n", directory);
+  });
+  CHECK(fault.code == 3);
+  CHECK(fault.says("a.csv: column 'y': labels that the training part does not have"));
+}
+
 TEST_CASE("mean and deviation come from the training part alone") {
   const Directory directory;
   directory.write("a.csv", two_sequences);
