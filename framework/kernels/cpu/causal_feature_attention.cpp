@@ -119,11 +119,7 @@ void CausalFeatureAttentionBackward<float>::cpu(const Execution& on, const Featu
   Run run(on, call);
   const Storage gradients = allocate(static_cast<size_t>(run.tasks() * run.state_floats() + 1) * sizeof(float));
   auto* const d_states = reinterpret_cast<float*>(gradients.get());
-  Storage matrices;
-  if (d_matrix) matrices = allocate((static_cast<size_t>(run.tasks()) * 2 * run.matrix_floats() + 1) * sizeof(float));
-  const auto matrix_part = [&](int64_t task, bool keys) {
-    return d_matrix ? reinterpret_cast<float*>(matrices.get()) + run.matrix_part(task, keys) : nullptr;
-  };
+  if (d_matrix) run.keep_matrix_parts();
   // Of the map softmax: what each query reads of the state, and what it adds to the gradient of z: [T, heads * features].
   const bool keeps = call.map == FeatureMap::softmax;
   const int64_t columns = int64_t{call.heads} * call.features, kept = keeps ? call.packing->rows() * columns : 0;
@@ -144,7 +140,7 @@ void CausalFeatureAttentionBackward<float>::cpu(const Execution& on, const Featu
     if (run.chunk_of(task).number > 0) rows.neighbour = run.key_shift(task, -1);
     float* const part = run.chunk_of(task).number > 0 ? run.part(task) : nullptr;  // nothing stands before the first chunk
     simd::causal_backward_queries(run.head(task), rows, state + task * run.state_floats(), outputs(task), denominator + run.place(task),
-                                  gradient(task), {run.at(dq, task, call.input_dim), dq.stride}, part, matrix_part(task, false),
+                                  gradient(task), {run.at(dq, task, call.input_dim), dq.stride}, part, run.matrix_part(task, false),
                                   thread_scratch(run.scratch()));
     if (run.finish(task)) run.merge_after(task, d_states);
   });
@@ -154,9 +150,9 @@ void CausalFeatureAttentionBackward<float>::cpu(const Execution& on, const Featu
     if (c.number + 1 < c.count) rows.neighbour = run.key_shift(task, c.rows);
     simd::causal_backward_keys(run.head(task), rows, d_states + task * run.state_floats(), outputs(task), denominator + run.place(task),
                                gradient(task), {run.at(dk, task, call.input_dim), dk.stride}, {run.at(dv, task, call.head_dim), dv.stride},
-                               matrix_part(task, true), thread_scratch(run.scratch()));
+                               run.matrix_part(task, true), thread_scratch(run.scratch()));
   });
-  if (d_matrix && run.tasks() > 0) run.add_matrix_parts(reinterpret_cast<const float*>(matrices.get()), d_matrix);
+  run.add_matrix_parts(d_matrix);
 }
 
 }  // namespace tapeformer::kernels

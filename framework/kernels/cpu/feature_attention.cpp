@@ -123,16 +123,12 @@ void FeatureAttentionBackward<float>::cpu(const Execution& on, const FeatureAtte
   Run run(on, call);
   const Storage gradients = allocate(static_cast<size_t>(call.packing->sequences() * call.heads * run.state_floats() + 1) * sizeof(float));
   auto* const d_states = reinterpret_cast<float*>(gradients.get());
-  Storage matrices;
-  if (d_matrix) matrices = allocate((static_cast<size_t>(run.tasks()) * 2 * run.matrix_floats() + 1) * sizeof(float));
-  const auto matrix_part = [&](int64_t task, bool keys) {
-    return d_matrix ? reinterpret_cast<float*>(matrices.get()) + run.matrix_part(task, keys) : nullptr;
-  };
+  if (d_matrix) run.keep_matrix_parts();
   on.threads->run(run.tasks(), [&](int64_t task) {
     const float* s = state + run.pair_index(task) * run.state_floats();
     simd::feature_backward_queries(run.head(task), run.queries(task), s, {run.at(o, task, call.head_dim), o.stride},
                                    denominator + run.place(task), {run.at(d_o, task, call.head_dim), d_o.stride},
-                                   {run.at(dq, task, call.input_dim), dq.stride}, run.part(task), matrix_part(task, false),
+                                   {run.at(dq, task, call.input_dim), dq.stride}, run.part(task), run.matrix_part(task, false),
                                    thread_scratch(run.scratch()));
     if (!run.finish(task)) return;
     float* const ds = d_states + run.pair_index(task) * run.state_floats();
@@ -148,9 +144,9 @@ void FeatureAttentionBackward<float>::cpu(const Execution& on, const FeatureAtte
   on.threads->run(run.tasks(), [&](int64_t task) {
     simd::feature_backward_keys(run.head(task), run.keys(task), d_states + run.pair_index(task) * run.state_floats(),
                                 {run.at(dk, task, call.input_dim), dk.stride}, {run.at(dv, task, call.head_dim), dv.stride},
-                                matrix_part(task, true), thread_scratch(run.scratch()));
+                                run.matrix_part(task, true), thread_scratch(run.scratch()));
   });
-  if (d_matrix && run.tasks() > 0) run.add_matrix_parts(reinterpret_cast<const float*>(matrices.get()), d_matrix);
+  run.add_matrix_parts(d_matrix);
 }
 
 }  // namespace tapeformer::kernels

@@ -62,7 +62,18 @@ simd::FeatureChunk FeatureRun::chunk(int64_t task, bool keys) const {
   return out;
 }
 
-void FeatureRun::add_matrix_parts(const float* parts, float* d_matrix) const {
+void FeatureRun::keep_matrix_parts() { matrix_parts_ = allocate((static_cast<size_t>(tasks()) * 2 * matrix_floats() + 1) * sizeof(float)); }
+
+float* FeatureRun::matrix_part(int64_t task, bool keys) const {
+  if (!matrix_parts_) return nullptr;
+  const size_t chunk = static_cast<size_t>(task / call_.heads);
+  const size_t number = (static_cast<size_t>(head_of(task)) * chunks_.size() + chunk) * 2 + (keys ? 1 : 0);
+  return reinterpret_cast<float*>(matrix_parts_.get()) + number * matrix_floats();
+}
+
+void FeatureRun::add_matrix_parts(float* d_matrix) const {
+  if (!matrix_parts_ || chunks_.empty()) return;
+  const auto* const parts = reinterpret_cast<const float*>(matrix_parts_.get());
   for (int h = 0; h < call_.heads; ++h) {
     const MatrixSum sum{0,
                         {d_matrix + int64_t{h} * head_.matrix_rows * call_.input_dim, head_.matrix_rows, call_.input_dim, call_.input_dim}};

@@ -54,20 +54,19 @@ class FeatureRun {
     return x.row(chunk_of(task).row) + int64_t{head_of(task)} * columns;
   }
 
-  // Sums of the matrix's gradients: [heads][2 x chunks] in panel layout, queries then keys of each chunk.
-  size_t matrix_floats() const {
-    return static_cast<size_t>((call_.input_dim + columns_ - 1) / columns_ * columns_) * static_cast<size_t>(head_.matrix_rows);
-  }
-  size_t matrix_part(int64_t task, bool keys) const {
-    const size_t chunk = static_cast<size_t>(task / call_.heads);
-    return ((static_cast<size_t>(head_of(task)) * chunks_.size() + chunk) * 2 + (keys ? 1 : 0)) * matrix_floats();
-  }
-  void add_matrix_parts(const float* parts, float* d_matrix) const;
+  // Sums of the matrix's gradients: [heads][2 x chunks] in panel layout, queries then keys of each chunk. To be asked for before the parts
+  // are; a part is null where nobody did, and then nothing is added up.
+  void keep_matrix_parts();
+  float* matrix_part(int64_t task, bool keys) const;
+  void add_matrix_parts(float* d_matrix) const;
 
  protected:
   const FeatureAttentionCall<float>& call_;
 
  private:
+  size_t matrix_floats() const {
+    return static_cast<size_t>((call_.input_dim + columns_ - 1) / columns_ * columns_) * static_cast<size_t>(head_.matrix_rows);
+  }
   void describe();
   void pack_matrices();
 
@@ -78,7 +77,7 @@ class FeatureRun {
   std::vector<Chunk> chunks_;
   std::vector<float> in_bits_;  // the matrices times log2 e
   std::vector<Operand> operands_;
-  Storage packed_, parts_;
+  Storage packed_, parts_, matrix_parts_;
   std::vector<std::atomic<int>> done_;
 };
 

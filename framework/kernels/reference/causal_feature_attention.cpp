@@ -75,9 +75,7 @@ void CausalFeatureAttentionForward<T>::reference(const Execution&, const Feature
         for (int e = 0; e < dims; ++e) sums[static_cast<size_t>(e)] += weight * head.at(call.v, j, dims)[e];
       }
       const double kept = call.denominator == Denominator::add ? raw + call.epsilon : raw;
-      const double den = call.denominator == Denominator::clamp ? std::max(std::abs(raw), call.epsilon)
-                         : call.denominator == Denominator::add ? kept
-                                                                : 1;
+      const double den = reference::divisor_of(call, kept).by;
       denominator[head.place(i)] = static_cast<T>(kept);
       for (int e = 0; e < dims; ++e) head.at(o, i, dims)[e] = static_cast<T>(sums[static_cast<size_t>(e)] / den);
     }
@@ -96,13 +94,9 @@ void CausalFeatureAttentionBackward<T>::reference(const Execution&, const Featur
     const auto n = static_cast<size_t>(head.rows());
     Values dg(n * static_cast<size_t>(m)), d_values(n * static_cast<size_t>(dims)), df(static_cast<size_t>(m));
     for (int32_t i = 0; i < head.rows(); ++i) {
-      const double kept = denominator[head.place(i)];
-      const bool clamps = call.denominator == Denominator::clamp, clamped = clamps && std::abs(kept) <= call.epsilon;
-      const double den = call.denominator == Denominator::none ? 1 : clamped ? call.epsilon : clamps ? std::abs(kept) : kept;
+      const auto [den, slope] = reference::divisor_of(call, denominator[head.place(i)]);
       double along = 0;  // of d den: minus <do, o> / den, with the sign of z . f
-      for (int e = 0; e < dims; ++e) along -= static_cast<double>(head.at(d_o, i, dims)[e]) * head.at(o, i, dims)[e] / den;
-      if (clamped || call.denominator == Denominator::none) along = 0;
-      if (clamps && kept < 0) along = -along;
+      for (int e = 0; e < dims; ++e) along -= slope * head.at(d_o, i, dims)[e] * head.at(o, i, dims)[e] / den;
       pairs.look_from(i);
       std::fill(df.begin(), df.end(), 0);
       Values d_weights;

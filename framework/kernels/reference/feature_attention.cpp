@@ -26,11 +26,9 @@ void FeatureAttentionForward<T>::reference(const Execution&, const FeatureAttent
       for (int r = 0; r < m; ++r)
         for (int e = 0; e < width; ++e)
           sums[static_cast<size_t>(e)] += f[static_cast<size_t>(i * m + r)] * s[static_cast<size_t>(r * width + e)];
-      const double raw = sums[static_cast<size_t>(dims)];
-      const double den = call.denominator == Denominator::add     ? raw + call.epsilon
-                         : call.denominator == Denominator::clamp ? std::max(std::abs(raw), call.epsilon)
-                                                                  : 1;
-      denominator[head.place(i)] = static_cast<T>(call.denominator == Denominator::add ? den : raw);
+      const double kept = sums[static_cast<size_t>(dims)] + (call.denominator == Denominator::add ? call.epsilon : 0);
+      const double den = reference::divisor_of(call, kept).by;
+      denominator[head.place(i)] = static_cast<T>(kept);
       for (int e = 0; e < dims; ++e) head.at(o, i, dims)[e] = static_cast<T>(sums[static_cast<size_t>(e)] / den);
     }
     for (size_t n = 0; n < s.size(); ++n) state[head.index() * m * width + static_cast<int64_t>(n)] = static_cast<T>(s[n]);
@@ -48,20 +46,13 @@ void FeatureAttentionBackward<T>::reference(const Execution&, const FeatureAtten
     const T* s = state + head.index() * m * width;
     Values ds(static_cast<size_t>(m * width)), row(static_cast<size_t>(width)), df(static_cast<size_t>(m));
     for (int32_t i = 0; i < head.rows(); ++i) {
-      const double raw = denominator[head.place(i)];
-      const bool clamped = call.denominator == Denominator::clamp && std::abs(raw) <= call.epsilon;
-      const double den = call.denominator == Denominator::none  ? 1
-                         : clamped                              ? call.epsilon
-                         : call.denominator == Denominator::add ? raw
-                                                                : std::abs(raw);
+      const auto [den, slope] = reference::divisor_of(call, denominator[head.place(i)]);
       double e_i = 0;
       for (int e = 0; e < dims; ++e) {
         row[static_cast<size_t>(e)] = head.at(d_o, i, dims)[e] / den;
         e_i -= row[static_cast<size_t>(e)] * head.at(o, i, dims)[e];
       }
-      row[static_cast<size_t>(dims)] = clamped || call.denominator == Denominator::none    ? 0
-                                       : raw < 0 && call.denominator == Denominator::clamp ? -e_i
-                                                                                           : e_i;
+      row[static_cast<size_t>(dims)] = slope * e_i;
       for (int r = 0; r < m; ++r) {
         df[static_cast<size_t>(r)] = 0;
         for (int e = 0; e < width; ++e) {

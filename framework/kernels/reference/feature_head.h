@@ -216,6 +216,19 @@ class FeatureHead {
   Values norms_[2];  // of the queries and the keys
 };
 
+// What o is divided by, from z . f as it is kept (with epsilon where that is added), and how it changes with z . f: 1 or -1, 0 where a
+// clamp acts or nothing is divided.
+struct Divisor {
+  double by, slope;
+};
+template <class T>
+Divisor divisor_of(const FeatureAttentionCall<T>& call, double kept) {
+  if (call.denominator == Denominator::none) return {1, 0};
+  if (call.denominator == Denominator::add) return {kept, 1};
+  if (std::abs(kept) <= call.epsilon) return {call.epsilon, 0};
+  return {std::abs(kept), kept < 0 ? -1.0 : 1.0};
+}
+
 template <class T, class Body>
 void for_each_head(const FeatureAttentionCall<T>& call, bool causal, Body body) {
   for (int b = 0; b < call.packing->sequences(); ++b)
