@@ -26,6 +26,11 @@ struct Parameter {
   Tensor value;
   Tensor gradient;
   bool trainable = true;
+  // The parameter of which rows from first_row on are its start; nameless: it has a start of its own.
+  struct Original {
+    std::string name;
+    int64_t first_row = 0;
+  } copy_of = {};
 };
 
 // Where a kernel puts a gradient: into a fresh array, or on top of what other readers of the variable have put there already.

@@ -15,6 +15,7 @@ namespace tapeformer::nn {
 struct Buffer {
   std::string name;
   Tensor value;
+  bool frozen = false;  // its owner does not move it
 };
 
 // Facts about a layer that its checkpoint group carries beside its buffers.

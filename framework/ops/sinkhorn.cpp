@@ -41,7 +41,7 @@ std::vector<double> noisy(const Tensor& scores, const Tensor& noise, int64_t fir
 OpWork sinkhorn_work(const Tensor& scores, const kernels::SinkhornCall& call) {
   double elements = 0;
   for (int b = 0; b < call.blocks->sequences(); ++b) elements += call.heads * std::pow(call.blocks->length(b), 2);
-  const double steps = 2.0 * call.iterations * elements;
+  const double steps = call.causal ? elements / 2 : 2.0 * call.iterations * elements;
   return {{4 * steps, 2 * bytes_of(scores)}, {6 * steps, 3 * bytes_of(scores)}};
 }
 
@@ -120,11 +120,12 @@ Variable sinkhorn(Context& ctx, const Variable& scores, const Tensor& noise, con
   require(settings.iterations >= 1 && settings.temperature > 0, "sinkhorn: {} iterations at temperature {}", settings.iterations,
           settings.temperature);
   const kernels::SinkhornCall call{&blocks, settings.heads, width_of("sinkhorn", scores.value, blocks, settings.heads), settings.temperature,
-                                   settings.iterations};
+                                   settings.iterations, settings.causal};
   if (noise.defined()) check_tensor("sinkhorn", "noise", noise, ctx.dtype, scores.value.shape());
   const ProfileScope profile(ctx, "sinkhorn", [&] { return sinkhorn_work(scores.value, call); });
   Variable p;
   if (permutations.defined()) {
+    require(!settings.causal, "sinkhorn: causal permutations");
     check_tensor("sinkhorn", "permutations", permutations, Dtype::i32, {blocks.rows(), settings.heads});
     p.value = as_matrices(permutations, blocks, settings.heads, scores.value);
   } else {

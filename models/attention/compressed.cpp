@@ -237,14 +237,17 @@ std::vector<double> Compressed::dense_output(const DenseInput& in) const {
     return out;
   };
   std::vector<double> o(static_cast<size_t>(n * d)), total(static_cast<size_t>(n));
+  int32_t slots = 0;  // looked at so far
   const auto look = [&](std::span<const double> key, std::span<const double> value, int64_t from) {
     for (int64_t i = from; i < n; ++i) {
       double score = 0;
       for (int64_t c = 0; c < d; ++c) score += in.q()[static_cast<size_t>(i * d + c)] * key[static_cast<size_t>(c)];
       const double p = std::exp(score / std::sqrt(static_cast<double>(d)));
       total[static_cast<size_t>(i)] += p;
-      for (int64_t c = 0; c < d; ++c) o[static_cast<size_t>(i * d + c)] += p * value[static_cast<size_t>(c)];
+      const double kept = in.kept ? p * in.kept(static_cast<int32_t>(i), slots) : p;
+      for (int64_t c = 0; c < d; ++c) o[static_cast<size_t>(i * d + c)] += kept * value[static_cast<size_t>(c)];
     }
+    ++slots;
   };
   const bool causal = settings().layer.causal;
   if (causal && n > 0) look(in.k().first(static_cast<size_t>(d)), in.v().first(static_cast<size_t>(d)), 0);

@@ -2,6 +2,7 @@
 // Plain double loops for the oracles of attentions that are whole layers or work on features. Nothing here is used in a forward pass.
 #pragma once
 #include <cmath>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,11 @@ std::vector<double> softmax_weights(std::span<const double> q, std::span<const d
 }
 inline std::vector<double> softmax_weights(std::span<const double> q, std::span<const double> k, size_t d) {
   return softmax_weights(q, k, d, [](size_t, size_t) { return true; });
+}
+
+// Weights of m keys a row, times what the probability of (row, key) is multiplied by; empty: 1.
+inline void drop(std::vector<double>& weights, size_t m, const std::function<double(int32_t, int32_t)>& kept) {
+  for (size_t e = 0; kept && e < weights.size(); ++e) weights[e] *= kept(static_cast<int32_t>(e / m), static_cast<int32_t>(e % m));
 }
 
 // weights [n,m] times v [m,D]: [n,D]

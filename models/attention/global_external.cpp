@@ -78,9 +78,10 @@ class GlobalExternal : public GlobalHeads {
     }
     const auto d = static_cast<size_t>(in.head_dim);
     const int32_t g = count();
-    const std::vector<double> weights = dense::softmax_weights(in.q(), all[1], d, [&](size_t i, size_t j) {
+    std::vector<double> weights = dense::softmax_weights(in.q(), all[1], d, [&](size_t i, size_t j) {
       return allowed(g + in.n, in.head, g + static_cast<int32_t>(i), static_cast<int32_t>(j));
     });
+    if (in.kept) dense::drop(weights, all[1].size() / d, [&](int32_t i, int32_t j) { return in.kept(g + i, j); });
     return dense::weighted(weights, all[2], d);
   }
 

@@ -13,6 +13,7 @@
 #include "models/attention/dense.h"
 #include "models/attention/head_attention.h"
 #include "models/attention/interval_sets.h"
+#include "models/attention/per_head.h"
 
 namespace tapeformer::models {
 
@@ -36,7 +37,10 @@ GlobalHeads::Projection GlobalHeads::start(const nn::Builder& build, const std::
   const int64_t rows = s.heads * s.head_dim;
   const std::string name = s.name + ".global_" + part;
   Projection p{build.constant(name + ".weight", {rows, s.layer.dim}, 0), build.constant(name + ".bias", {rows}, 0)};
-  p.weight.value.copy_from(first_projection(build, s.layer_name, part, s.layer.dim).rows(s.first_head * s.head_dim, rows));
+  const int64_t first_row = int64_t{s.first_head} * s.head_dim;
+  p.weight.value.copy_from(first_projection(build, s.layer_name, part, s.layer.dim).rows(first_row, rows));
+  p.weight.copy_of = {fmt::format("{}.{}.weight", s.layer_name, part), first_row};
+  p.bias.copy_of = {fmt::format("{}.{}.bias", s.layer_name, part), first_row};
   return p;
 }
 
@@ -47,8 +51,9 @@ bool GlobalHeads::is_global(int32_t n, int32_t i) const {
                                                           [&](int place) { return place == own || int64_t{place} + n == i; }));
 }
 
-bool GlobalHeads::in_pattern(int32_t n, int, int32_t i, int32_t j) const {
-  const bool near = int64_t{j} >= int64_t{i} - pattern_.left && int64_t{j} <= int64_t{i} + pattern_.right;
+bool GlobalHeads::in_pattern(int32_t n, int head, int32_t i, int32_t j) const {
+  const int64_t stride = of_head(pattern_.stride, settings(), head), distance = int64_t{j} - i;
+  const bool near = distance % stride == 0 && distance >= -stride * pattern_.left && distance <= stride * pattern_.right;
   return near || is_global(n, i) || is_global(n, j);
 }
 
@@ -63,21 +68,57 @@ std::vector<int32_t> GlobalHeads::global_rows(int32_t n) const {
   return out;
 }
 
-// The rows that are not global; then those that are, unless they have their own projections.
-std::vector<TilePlan> GlobalHeads::parts(int32_t n, int) const {
-  const std::vector<int32_t> global = global_rows(n);
+TilePlan GlobalHeads::window_and_global(int32_t n, const std::vector<int32_t>& global, bool window) const {
   std::vector<Interval> runs;  // of global rows; the last place is for the window
   for (const int32_t i : global)
     if (runs.empty() || runs.back().end != i) runs.push_back({i, i + 1});
     else ++runs.back().end;
   runs.emplace_back();
-  std::vector<TilePlan> out;
-  out.push_back(interval_sets_plan(n, n, [&](int32_t i) {
+  return interval_sets_plan(n, n, [&](int32_t i) {
     if (std::binary_search(global.begin(), global.end(), i)) return std::span<const Interval>();
     const int64_t first = std::max<int64_t>(0, int64_t{i} - pattern_.left), end = std::min<int64_t>(n, int64_t{i} + pattern_.right + 1);
-    runs.back() = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
+    if (window) runs.back() = {static_cast<int32_t>(first), static_cast<int32_t>(end)};
     return std::span<const Interval>(runs);
-  }));
+  });
+}
+
+// As `stride` has it: rows are listed residue by residue, and among those of one residue the window is a band.
+TilePlan GlobalHeads::dilated_window(int32_t n, const std::vector<int32_t>& global, int stride) const {
+  std::vector<int32_t> rows, begin, end, holes;  // begin, end: of each place's residue; holes: places of global rows
+  for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
+    const auto first = static_cast<int32_t>(rows.size());
+    for (int64_t i = residue; i < n; i += stride) {
+      if (std::binary_search(global.begin(), global.end(), static_cast<int32_t>(i))) holes.push_back(static_cast<int32_t>(rows.size()));
+      rows.push_back(static_cast<int32_t>(i));
+    }
+    begin.resize(rows.size(), first);
+    end.resize(rows.size(), static_cast<int32_t>(rows.size()));
+  }
+  std::vector<Interval> runs;
+  TilePlan plan = interval_sets_plan(n, n, [&](int32_t at) -> const std::vector<Interval>& {
+    runs.clear();
+    if (std::binary_search(holes.begin(), holes.end(), at)) return runs;
+    auto from = static_cast<int32_t>(std::max<int64_t>(begin[static_cast<size_t>(at)], int64_t{at} - pattern_.left));
+    const auto to = static_cast<int32_t>(std::min<int64_t>(end[static_cast<size_t>(at)], int64_t{at} + pattern_.right + 1));
+    for (auto hole = std::lower_bound(holes.begin(), holes.end(), from); hole != holes.end() && *hole < to; ++hole) {
+      runs.push_back({from, *hole});
+      from = *hole + 1;
+    }
+    runs.push_back({from, to});
+    return runs;
+  });
+  plan.query_rows = rows;
+  plan.key_rows = std::move(rows);
+  return plan;
+}
+
+// The rows that are not global; then those that are, unless they have their own projections.
+std::vector<TilePlan> GlobalHeads::parts(int32_t n, int head) const {
+  const std::vector<int32_t> global = global_rows(n);
+  const int stride = of_head(pattern_.stride, settings(), head);
+  std::vector<TilePlan> out;
+  if (stride > 1) out.push_back(dilated_window(n, global, stride));
+  if (stride == 1 || !global.empty()) out.push_back(window_and_global(n, global, stride == 1));
   if (!own_.empty() || global.empty()) return out;
   out.push_back(full_plan(static_cast<int32_t>(global.size()), n));
   out.back().query_rows = global;
@@ -182,7 +223,9 @@ std::vector<double> GlobalHeads::dense_output(const DenseInput& in) const {
   const std::vector<double> gq = own(0), gk = own(1), gv = own(2);
   const auto output = [&](std::span<const double> q, std::span<const double> k, std::span<const double> v) {
     const auto sees = [&](size_t i, size_t j) { return allowed(in.n, in.head, static_cast<int32_t>(i), static_cast<int32_t>(j)); };
-    return dense::weighted(dense::softmax_weights(q, k, d, sees), v, d);
+    std::vector<double> weights = dense::softmax_weights(q, k, d, sees);
+    dense::drop(weights, n, in.kept);
+    return dense::weighted(weights, v, d);
   };
   std::vector<double> o = output(in.q(), in.k(), in.v());
   const std::vector<double> of_global = output(gq, gk, gv);

@@ -12,7 +12,8 @@ struct GlobalPattern {
   int skipped = 0;           // rows in front that are not the sequence's own: learned rows of other layers, never global here
   int count = 1;             // global rows: the first of a sequence, at most all
   std::vector<int> rows = {};  // and those at these places, negative ones from the end; a place that a sequence lacks is left out
-  int left = 0, right = 0;   // the window of the others, without themselves
+  int left = 0, right = 0;   // the window of the others, without themselves: so many keys
+  std::vector<int> stride = {1};  // from one key of the window to the next; for all heads, or for each
   bool own_projections = false;  // global rows are queries, and look at keys and values, by projections of their own
 };
 
@@ -38,6 +39,7 @@ class GlobalHeads : public PlannedHeads {
 
  protected:
   std::vector<TilePlan> parts(int32_t n, int head) const override;
+  bool differs_by_head() const override { return pattern_.stride.size() > 1; }
 
  private:
   struct Projection {
@@ -46,6 +48,9 @@ class GlobalHeads : public PlannedHeads {
   Projection start(const nn::Builder&, const std::string& part) const;
   std::vector<int32_t> global_rows(int32_t n) const;  // rising
   bool is_global(int32_t n, int32_t i) const;
+  // Window and global keys of the rows that are not global; of a dilated window, without those that are.
+  TilePlan window_and_global(int32_t n, const std::vector<int32_t>& global, bool window) const;
+  TilePlan dilated_window(int32_t n, const std::vector<int32_t>& global, int stride) const;
   Variable of_global_rows(Context&, HeadInput&, const ops::RowMapPointer& gather, const std::vector<std::vector<int32_t>>& global);
 
   GlobalPattern pattern_;

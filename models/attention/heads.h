@@ -76,6 +76,8 @@ struct DenseInput {
   std::span<const double> k() const { return projected.at(1); }
   std::span<const double> v() const { return projected.back(); }
   std::span<const double> x;  // [n,C], the normalised input
+  // What the probability of (query, key or slot) is multiplied by, hidden rows counted first; empty: 1.
+  std::function<double(int32_t i, int32_t j)> kept;
   // Part p of this head's projection of other rows [M,C]: [M,D].
   std::function<std::vector<double>(std::span<const double> rows, size_t part)> project_rows;
   // The structure that the pass under test chose (Context::structures), for the whole batch; this sequence starts at row `first` of it.

@@ -18,6 +18,11 @@ void KMeansSettings::read(config::Section& section) {
   section.field("update", update, "whether centroids follow their members; else they stay as drawn");
 }
 
+void KMeansSettings::check(config::Section& section, const Choice&) const {
+  if (update) return;
+  for (const char* key : {"decay", "epsilon"}) section.unused(key, section.path("update"));
+}
+
 KMeans::KMeans(const nn::Builder& build, const HeadSettings& s, const KMeansSettings& own, const kernels::HeadNormCall& norm)
     : settings_(own), norm_(norm), heads_(s.heads), head_dim_(s.head_dim) {
   const int64_t rows = int64_t{heads_} * own.clusters;
@@ -78,6 +83,7 @@ std::optional<ops::Loss> KMeans::learn(Context& context, const Variable& points,
 void KMeans::after_update(const Context& context) {
   if (step_ == 0 || step_ != context.step) return;
   step_ = 0;
+  if (centroids_.frozen) return;
   const double keep = settings_.decay, take = 1 - settings_.decay;
   ops::dispatch(counts_.value.dtype(), [&]<class T>(T) {
     T *counts = counts_.value.data<T>(), *sums = sums_.value.data<T>(), *centroids = centroids_.value.data<T>();

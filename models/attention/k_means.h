@@ -12,6 +12,7 @@ struct KMeansSettings {
   double decay = 0.99, commitment = 1e-4, epsilon = 1e-5;
   bool update = true;
   void read(config::Section& section);
+  void check(config::Section& section, const Choice&) const;
 };
 
 class KMeans {

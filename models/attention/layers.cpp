@@ -18,6 +18,14 @@ std::vector<std::string_view> variant_names() {
   return words;
 }
 
+// Layers have a variant each, or all the same groups.
+void set_turn(AttentionSettings& settings, const std::vector<std::vector<HeadGroup>>& layers) {
+  const auto here = layers.begin() + settings.layer;
+  const auto same = [&](const std::vector<HeadGroup>& layer) { return layer[0].variant == (*here)[0].variant; };
+  settings.turn = static_cast<int>(std::count_if(layers.begin(), here, same));
+  settings.turns = static_cast<int>(std::count_if(layers.begin(), layers.end(), same));
+}
+
 class Reader {
  public:
   Reader(config::Section section, int64_t dim, int layers, int64_t max_length)
@@ -145,14 +153,14 @@ class Reader {
   }
 
   void check_own(int l) {
-    const AttentionSettings settings{.dim = dim_,
-                                     .heads = out_.heads,
-                                     .dropout = out_.dropout,
-                                     .causal = out_.causal,
-                                     .max_length = max_length_,
-                                     .layer = l,
-                                     .layers = layers_,
-                                     .extra_rows = out_.extra_rows.count};
+    AttentionSettings settings{.dim = dim_,
+                               .heads = out_.heads,
+                               .dropout = out_.dropout,
+                               .causal = out_.causal,
+                               .max_length = max_length_,
+                               .layer = l,
+                               .extra_rows = out_.extra_rows.count};
+    set_turn(settings, out_.layers);
     const auto& layer = out_.layers[static_cast<size_t>(l)];
     for (size_t g = 0; g < layer.size(); ++g) {
       const auto checked = std::pair(layer[g].variant, g);
@@ -189,6 +197,7 @@ std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::s
   settings.dropout = layers.dropout;
   settings.causal = layers.causal;
   settings.extra_rows = layers.extra_rows.count;
+  set_turn(settings, layers.layers);
   const std::vector<HeadGroup>& groups = layers.layers.at(static_cast<size_t>(settings.layer));
   if (const auto make = groups[0].variant->make_layer) return make(build, name, settings, groups[0].own_settings.get());
   std::vector<std::unique_ptr<Heads>> heads;

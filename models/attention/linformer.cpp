@@ -44,12 +44,14 @@ class Linformer : public Heads {
   AttentionCost cost(const std::vector<int32_t>& lengths) const override;
   double pairs(int32_t n) const override { return static_cast<double>(n) * own_.rank; }
   std::vector<double> dense_weights(const DenseInput&) const override;
+  std::vector<double> dense_output(const DenseInput&) const override;
 
  private:
   int64_t columns() const { return int64_t{settings().heads} * settings().head_dim; }
   int64_t matrices() const { return own_.share == Share::none ? 2 * settings().heads : own_.share == Share::head ? 2 : 1; }
   double length_factor(int32_t n) const { return own_.length_scale ? std::sqrt(static_cast<double>(max_length_) / n) : 1; }
   Parameter make(const nn::Builder&, const std::string& name) const;
+  std::pair<std::vector<double>, std::vector<double>> dense_slots(const DenseInput&) const;
   Variable press(Context&, const HeadInput&);
 
   LinformerSettings own_;
@@ -124,8 +126,8 @@ AttentionCost Linformer::cost(const std::vector<int32_t>& lengths) const {
   return sum;
 }
 
-// softmax(q (E k)' / sqrt(D)) F for one head, E and F cut to n columns.
-std::vector<double> Linformer::dense_weights(const DenseInput& in) const {
+// Pressed keys E k [r,D], and F [r,n], both cut to n columns.
+std::pair<std::vector<double>, std::vector<double>> Linformer::dense_slots(const DenseInput& in) const {
   const auto n = static_cast<size_t>(in.n), d = static_cast<size_t>(in.head_dim), r = static_cast<size_t>(own_.rank);
   const Tensor all = compression_.parameter->value.converted(Dtype::f64);
   const auto entry = [&](size_t part, size_t slot, size_t j) {
@@ -140,7 +142,23 @@ std::vector<double> Linformer::dense_weights(const DenseInput& in) const {
       for (size_t c = 0; c < d; ++c) keys[slot * d + c] += entry(0, slot, j) * in.k()[j * d + c];
       values[slot * n + j] = entry(1, slot, j);
     }
-  return dense::weighted(dense::softmax_weights(in.q(), keys, d), values, n);
+  return {keys, values};
+}
+
+// softmax(q (E k)' / sqrt(D)) F for one head.
+std::vector<double> Linformer::dense_weights(const DenseInput& in) const {
+  const auto [keys, values] = dense_slots(in);
+  return dense::weighted(dense::softmax_weights(in.q(), keys, static_cast<size_t>(in.head_dim)), values, static_cast<size_t>(in.n));
+}
+
+// The same times v, where dropout is of slots.
+std::vector<double> Linformer::dense_output(const DenseInput& in) const {
+  if (in.n == 0) return {};
+  const auto [keys, values] = dense_slots(in);
+  const auto d = static_cast<size_t>(in.head_dim);
+  std::vector<double> weights = dense::softmax_weights(in.q(), keys, d);
+  dense::drop(weights, static_cast<size_t>(own_.rank), in.kept);
+  return dense::weighted(weights, dense::weighted(values, in.v(), d), d);
 }
 
 }  // namespace

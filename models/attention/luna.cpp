@@ -83,7 +83,7 @@ Luna::Luna(const nn::Builder& build, const std::string& name, const AttentionSet
       of_rows_(build, rows_projections(name, own.tie_kv), s.dim, s.dim),
       of_packed_(build, packed_projections(name, own.tie_kv), s.dim, s.dim),
       output_(build, name + ".output", s.dim, s.dim),
-      stream_norm_(build, name + ".stream_norm", s.dim, 1e-5) {}
+      stream_norm_(build, name + ".stream_norm", s.dim, s.norm_epsilon) {}
 
 Variable Luna::stream_of(Context& context, const Packing& packing, const Sublayer& around) {
   if (around.second_stream && around.second_stream->value.defined()) return *around.second_stream;

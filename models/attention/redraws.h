@@ -18,9 +18,9 @@ class Redraws {
   // 0 at the start.
   int64_t count() const { return count_.value.data<int64_t>()[0]; }
   void visit(nn::Visitor& visitor) { visitor.buffer(count_); }
-  // To be called in after_update: true after every `every` updates of the run, when it is time to draw anew.
+  // To be called in after_update: true after every `every` updates of the run, when it is time to draw anew; never where it is frozen.
   bool advance(const Context& context, int64_t every = 1) {
-    if (context.step % every != 0) return false;
+    if (count_.frozen || context.step % every != 0) return false;
     ++count_.value.data<int64_t>()[0];
     return true;
   }

@@ -41,6 +41,7 @@ struct ReformerSettings : HashPattern {
     };
     even("buckets", buckets);
     even("second_buckets", second_buckets);
+    if (hashes == 1) section.unused("dedup", section.path("hashes"));
   }
   std::vector<std::string> projections() const { return {"query_key", "value"}; }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse Sinkhorn attention (Tay, Bahri, Yang, Metzler, Juan 2020, 2002.11296): a small net sorts the blocks of a sequence, and a block
 // looks at itself and at the block that was sorted to its place. SortCut: every row looks at the first sorted blocks. The sorting is a
-// mixture (soft) or an exact permutation with a straight-through gradient (hard).
+// mixture (soft) or an exact permutation with a straight-through gradient (hard). Causal heads mix the blocks before a row's own, by one
+// softmax: the sums over columns would have rows behind it.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -50,11 +51,22 @@ struct SinkhornSettings {
   void check(config::Section& section, const Choice& choice) const {
     if (net != SortNet::Form::attention) max_length.check(section, choice);
     else section.unused("max_length", section.path("net"));
+    if (!choice.layer.causal) return;
+    section.unused("iterations", choice.causal_key);
+    const auto knows_the_end = [&](const char* key, std::string_view value, const char* advice) {
+      section.fault(key, fmt::format("'{}' is {}, but '{}' is true: the first blocks would hold what stands behind them", section.path(key), value,
+                                     choice.causal_key),
+                    advice);
+    };
+    if (hard) knows_the_end("hard", "true", "set it to false");
+    if (sort_cut > 0) knows_the_end("sort_cut", fmt::format("{}", sort_cut), "set it to 0");
   }
 };
 
 class Sinkhorn : public Heads {
  public:
+  static constexpr bool can_be_causal = true;
+
   Sinkhorn(const nn::Builder& build, const HeadSettings& settings, const SinkhornSettings& own)
       : Heads(settings), own_(own), net_(build, settings, own.net, max_blocks(settings, own)) {
     if (own.net != SortNet::Form::attention) length_ = own.max_length.of(settings.layer);
@@ -83,7 +95,10 @@ class Sinkhorn : public Heads {
   Sorted whole(int32_t n) const;
   Sorted sorted(const Packing& packing, const Packing& blocks, const View<const double>& weights, const Tensor& permutations, int b,
                 int h) const;
-  std::vector<Interval> keys_of(const Sorted&, int32_t n, int32_t query_block) const;
+  std::vector<Interval> keys_of(const Sorted&, int32_t n, int32_t i) const;
+  // Where the rows end that row i sees of its own block, or, of a sequence, with full attention added.
+  int32_t own_end(int32_t n, int32_t i) const { return std::min((i / own_.block + 1) * own_.block, full_end(n, i)); }
+  int32_t full_end(int32_t n, int32_t i) const { return settings().layer.causal ? std::min(n, std::max(i + 1, front())) : n; }
   TilePlan plan(const Sorted&, int32_t n) const;
   ops::AttentionPart plans(const Packing& packing, const Packing& blocks, const ops::SortedBlocks& rows, const Tensor& permutations);
   std::vector<double> dense_sorting(const DenseInput&, int32_t m) const;
@@ -109,7 +124,7 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   if (own_.hard)
     permutations =
         context.structure(s.name + ".permutations", [&] { return ops::best_permutations(context, scores.value, noise, blocks, s.heads); });
-  const Variable p = ops::sinkhorn(context, scores, noise, blocks, {s.heads, own_.temperature, own_.iterations}, permutations);
+  const Variable p = ops::sinkhorn(context, scores, noise, blocks, {s.heads, own_.temperature, own_.iterations, s.layer.causal}, permutations);
 
   ops::SortedBlocksSettings of_keys{
       .heads = s.heads, .block = own_.block, .most = own_.sort_cut, .own = own_rows(), .first_column = width, .columns = width};
@@ -120,14 +135,19 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   const Variable o = ops::cross_attention(context, queries, keys.rows, values.rows, input.packing, *keys.packing,
                                           plans(input.packing, blocks, keys, permutations), softmax());
   if (!own_.add_full) return o;
-  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full_part(input.packing, input.packing), softmax()));
+  const ops::AttentionPart full =
+      s.layer.causal ? prefix_part(input.packing, input.packing, [&](int32_t n, int32_t i) { return full_end(n, i); })
+                     : full_part(input.packing, input.packing);
+  return ops::add(context, o, ops::attention(context, input.projected, input.packing, full, softmax()));
 }
 
 // All slots of all sorted blocks hold something, as they do unless a weight is 0 or a permutation says otherwise; a single block that is
 // not full has no more slots than rows.
 Sinkhorn::Sorted Sinkhorn::whole(int32_t n) const {
   const int32_t m = blocks_of(n);
-  return {std::vector<int32_t>(static_cast<size_t>(made(m)), m == 1 ? n : own_.block), {}};
+  Sorted out{std::vector<int32_t>(static_cast<size_t>(made(m)), m == 1 ? n : own_.block), {}};
+  if (settings().layer.causal && m > 0) out.slots[0] = 0;  // no block stands before the first
+  return out;
 }
 
 Sinkhorn::Sorted Sinkhorn::sorted(const Packing& packing, const Packing& blocks, const View<const double>& weights,
@@ -148,11 +168,11 @@ Sinkhorn::Sorted Sinkhorn::sorted(const Packing& packing, const Packing& blocks,
   return out;
 }
 
-std::vector<Interval> Sinkhorn::keys_of(const Sorted& sorted, int32_t n, int32_t u) const {
-  const int32_t b = own_.block;
+std::vector<Interval> Sinkhorn::keys_of(const Sorted& sorted, int32_t n, int32_t i) const {
+  const int32_t b = own_.block, u = i / b;
   if (own_rows()) {
     const int32_t own = static_cast<int32_t>(sorted.slots.size()) * b;
-    return {{u * b, u * b + sorted.slots[static_cast<size_t>(u)]}, {own + u * b, own + std::min((u + 1) * b, n)}};
+    return {{u * b, u * b + sorted.slots[static_cast<size_t>(u)]}, {own + u * b, own + own_end(n, i)}};
   }
   std::vector<Interval> all;
   for (int32_t v = 0; v < static_cast<int32_t>(sorted.slots.size()); ++v)
@@ -166,7 +186,7 @@ TilePlan Sinkhorn::plan(const Sorted& sorted, int32_t n) const {
   const int32_t b = own_.block, slots = static_cast<int32_t>(sorted.slots.size()) * b, keys = slots + (own_rows() ? n : 0);
   std::vector<Interval> runs;
   TilePlan out = interval_sets_plan(n, keys, [&](int32_t i) -> const std::vector<Interval>& {
-    if (i == 0 || (own_rows() && i % b == 0)) runs = keys_of(sorted, n, i / b);
+    if (i == 0 || settings().layer.causal || (own_rows() && i % b == 0)) runs = keys_of(sorted, n, i);
     return runs;
   });
   for (int32_t j = 0; j < keys; ++j) {
@@ -200,6 +220,14 @@ ops::AttentionPart Sinkhorn::plans(const Packing& packing, const Packing& blocks
 }
 
 double Sinkhorn::pairs(int32_t n) const {
+  if (settings().layer.causal) {
+    double sum = 0;
+    for (int32_t i = 0; i < n; ++i) {
+      const int32_t first = i / own_.block * own_.block;
+      sum += (first > 0 ? own_.block : 0) + own_end(n, i) - first + (own_.add_full ? full_end(n, i) : 0);
+    }
+    return sum;
+  }
   const double b = own_.block, m = blocks_of(n), rows = n, last = rows - (m - 1) * b;
   if (n == 0) return 0;
   const double slots = m == 1 ? rows : b;
@@ -212,7 +240,7 @@ double Sinkhorn::pairs(int32_t n) const {
 // log-sum-exp.
 AttentionCost Sinkhorn::cost(const std::vector<int32_t>& lengths) const {
   AttentionCost sum;
-  const double d = settings().head_dim, k = own_.iterations;
+  const double d = settings().head_dim, k = settings().layer.causal ? 0.25 : own_.iterations;  // causal: one softmax of half the matrix
   for (const int32_t n : lengths) {
     const double m = blocks_of(n), sorted = made(blocks_of(n)), slots = sorted * own_.block, work = pairs(n) * d;
     const double net = own_.net == SortNet::Form::two_layers ? 2 * m * d * (d + m) : 2 * m * d * m;
@@ -246,6 +274,12 @@ std::vector<double> Sinkhorn::dense_sorting(const DenseInput& in, int32_t m) con
     return p;
   }
   for (double& v : p) v = std::exp(v / own_.temperature);
+  for (size_t u = 0; settings().layer.causal && u < size; ++u) {
+    double sum = 0;
+    for (size_t v = 0; v < u; ++v) sum += p[u * size + v];
+    for (size_t v = 0; v < size; ++v) p[u * size + v] = v < u ? p[u * size + v] / sum : 0;
+  }
+  if (settings().layer.causal) return p;
   for (int k = 0; k < own_.iterations; ++k)
     for (const bool rows : {true, false})
       for (size_t i = 0; i < size; ++i) {
@@ -296,10 +330,12 @@ std::vector<double> Sinkhorn::dense_output(const DenseInput& in) const {
         if (weights.empty() || (own_.hard && !seen.insert(weights[0].first).second)) continue;
         add_row(weights);
       }
+    const auto seen_of_own = [&](int32_t j) { return !settings().layer.causal || j <= i || j < front(); };
     for (int32_t j = i / b * b; j < std::min(in.n, (i / b + 1) * b) && !own_.sort_cut; ++j)
-      if (!own_.hard || seen.insert(j).second) add_row({{j, 1.0}});
+      if (seen_of_own(j) && (!own_.hard || seen.insert(j).second)) add_row({{j, 1.0}});
     softmax_over(1);
-    for (int32_t j = 0; j < in.n && own_.add_full; ++j) add_row({{j, 1.0}});
+    for (int32_t j = 0; j < in.n && own_.add_full; ++j)
+      if (seen_of_own(j)) add_row({{j, 1.0}});
     if (own_.add_full) softmax_over(1);
   }
   return o;

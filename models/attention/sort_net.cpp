@@ -34,6 +34,34 @@ ops::RowMapPointer block_map(const Packing& packing, const Packing& blocks, int3
   return map;
 }
 
+// The blocks before each, or its first row alone; what there is of u times weight(u).
+template <class Weight>
+ops::RowMapPointer before_map(const Packing& blocks, const Weight& weight) {
+  auto map = std::make_shared<RowMap>();
+  map->rows = blocks.rows();
+  for (int b = 0; b < blocks.sequences(); ++b)
+    for (int32_t u = 0; u < blocks.length(b); ++u) {
+      for (int32_t v = 0; v < u; ++v) {
+        map->source.push_back(blocks.offsets()[static_cast<size_t>(b)] + v);
+        map->weight.push_back(weight(u));
+      }
+      map->begin.push_back(static_cast<int32_t>(map->source.size()));
+    }
+  return map;
+}
+template <class Weight>
+ops::RowMapPointer first_row_map(const Packing& packing, const Packing& blocks, int32_t block, const Weight& weight) {
+  auto map = std::make_shared<RowMap>();
+  map->rows = packing.rows();
+  for (int b = 0; b < packing.sequences(); ++b)
+    for (int32_t u = 0; u < blocks.length(b); ++u) {
+      map->source.push_back(packing.offsets()[static_cast<size_t>(b)] + u * block);
+      map->weight.push_back(weight(u));
+      map->begin.push_back(static_cast<int32_t>(map->source.size()));
+    }
+  return map;
+}
+
 double value_of(const Parameter& p, size_t i) {
   return p.value.dtype() == Dtype::f64 ? p.value.data<double>()[i] : static_cast<double>(p.value.data<float>()[i]);
 }
@@ -41,7 +69,7 @@ double value_of(const Parameter& p, size_t i) {
 }  // namespace
 
 SortNet::SortNet(const nn::Builder& build, const HeadSettings& s, Form form, int64_t most)
-    : form_(form), heads_(s.heads), first_head_(s.first_head), head_dim_(s.head_dim), most_(most) {
+    : form_(form), causal_(s.layer.causal), heads_(s.heads), first_head_(s.first_head), head_dim_(s.head_dim), most_(most) {
   if (form == Form::attention) return;
   weight_ = of_heads(build, s.name + ".sort.weight", heads_, most, head_dim_);
   if (form == Form::linear) return;
@@ -85,8 +113,19 @@ Variable SortNet::hidden(Context& context, const Variable& sums) {
   return ops::activation(context, Activation::relu, ops::add(context, product, bias));
 }
 
+// The sums, or the means, of all rows up to the first of each block, those of whole blocks being given.
+Variable SortNet::up_to_first(Context& context, const Variable& of_blocks, const Variable& projected, const Packing& packing,
+                              const Packing& blocks, int32_t block) const {
+  const bool mean = form_ == Form::attention;
+  const auto of_row = [&](int32_t u) { return mean ? 1 / (1.0 * u * block + 1) : 1; };
+  const auto of_block = [&](int32_t u) { return mean ? block * of_row(u) : 1; };
+  return ops::add(context, ops::sparse_rows(context, of_blocks, before_map(blocks, of_block)),
+                  ops::sparse_rows(context, projected, first_row_map(packing, blocks, block, of_row)));
+}
+
 Variable SortNet::scores(Context& context, const Variable& projected, const Packing& packing, const Packing& blocks, int32_t block) {
-  const Variable sums = ops::sparse_rows(context, projected, block_map(packing, blocks, block, form_ == Form::attention));
+  const Variable of_blocks = ops::sparse_rows(context, projected, block_map(packing, blocks, block, form_ == Form::attention));
+  const Variable sums = causal_ ? up_to_first(context, of_blocks, projected, packing, blocks, block) : of_blocks;
   if (form_ == Form::linear) return output(context, sums, int64_t{heads_} * head_dim_, blocks);
   if (form_ == Form::two_layers) return output(context, hidden(context, sums), 0, blocks);
   const int64_t d = head_dim_, width = std::max(1, blocks.longest());
@@ -97,20 +136,28 @@ Variable SortNet::scores(Context& context, const Variable& projected, const Pack
       if (m == 0) continue;
       groups.push_back({{row, m, h * d, d}, {row, m, (heads_ + h) * d, d}, {row, m, h * width, m}});
     }
-  return ops::batched_product(context, sums, sums, {blocks.rows(), heads_ * width}, std::move(groups),
+  return ops::batched_product(context, sums, of_blocks, {blocks.rows(), heads_ * width}, std::move(groups),
                               {.transpose_b = true, .alpha = 1 / std::sqrt(static_cast<double>(head_dim_))});
 }
 
 std::vector<double> SortNet::dense_scores(const DenseInput& in, int32_t block, int32_t m) const {
   const auto d = static_cast<size_t>(in.head_dim), size = static_cast<size_t>(m), h = static_cast<size_t>(in.head - first_head_);
-  // Of the block of row i, into its sum or mean.
-  std::vector<double> queries(size * d), keys(size * d), scores(size * size);
-  for (int32_t i = 0; i < in.n; ++i) {
-    const double factor = form_ == Form::attention ? 1.0 / (std::min(in.n, (i / block + 1) * block) - i / block * block) : 1;
-    for (size_t c = 0; c < d; ++c) {
-      queries[static_cast<size_t>(i / block) * d + c] += factor * in.q()[static_cast<size_t>(i) * d + c];
-      keys[static_cast<size_t>(i / block) * d + c] += factor * in.k()[static_cast<size_t>(i) * d + c];
+  std::vector<double> queries, keys, scores(size * size);
+  const bool mean = form_ == Form::attention;
+  // The sum, or the mean, of the rows that block u is known by, or of its own.
+  const auto add_up = [&](std::span<const double> x, int32_t u, bool own, std::vector<double>& out) {
+    std::vector<double> sum(d);
+    double count = 0;
+    for (int32_t i = 0; i < in.n; ++i) {
+      if (causal_ && !own ? i > u * block : i / block != u) continue;
+      for (size_t c = 0; c < d; ++c) sum[c] += x[static_cast<size_t>(i) * d + c];
+      ++count;
     }
+    for (const double s : sum) out.push_back(mean ? s / count : s);
+  };
+  for (int32_t u = 0; u < m; ++u) {
+    add_up(in.q(), u, false, queries);
+    add_up(in.k(), u, mean, keys);
   }
   for (size_t u = 0; u < size; ++u) {
     std::vector<double> x(keys.begin() + static_cast<std::ptrdiff_t>(u * d), keys.begin() + static_cast<std::ptrdiff_t>((u + 1) * d));

@@ -26,7 +26,7 @@ struct SparseTransformerSettings {
     section.choice(
         "use", use, {{"merged", Use::merged}, {"heads", Use::heads}, {"alternating", Use::alternating}},
         "merged: both patterns in one softmax; heads: the near one in even heads, the far one in odd heads; alternating: the same "
-        "of layers");
+        "of its layers");
     section.field("stride", stride, config::between(1, 1 << 30), "rows from one far key to the next; fixed: rows of a block");
     section.field("summary", summary, config::between(1, 1 << 30), "fixed: rows at the end of a block that all see");
     if (pattern == Pattern::fixed && summary > stride)
@@ -35,11 +35,11 @@ struct SparseTransformerSettings {
   }
   void check(config::Section& section, const Choice& choice) const {
     if (pattern == Pattern::strided) section.unused("summary", section.path("pattern"));
-    if (use == Use::alternating && choice.layer.layers == 1)
-      section.fault(
-          "use",
-          fmt::format("'{}' is alternating, but 'model.layers' is 1: one layer has one of the two patterns only", section.path("use")),
-          "give it more layers, or take merged");
+    if (use == Use::alternating && choice.layer.turns == 1)
+      section.fault("use",
+                    fmt::format("'{}' is alternating, but 'model.layers' and '{}' give it one layer: that has one of the two patterns only",
+                                section.path("use"), choice.type_key),
+                    "give it more layers, or take merged");
     if (use == Use::heads && choice.heads == 1)
       section.fault(
           "use",
@@ -86,7 +86,7 @@ class SparseTransformer : public PlannedHeads {
   // 0: near, 1: far, 2: both.
   int turn(int head) const {
     if (own_.use == Use::merged) return 2;
-    return (own_.use == Use::heads ? head : settings().layer.layer) % 2;
+    return (own_.use == Use::heads ? head : settings().layer.turn) % 2;
   }
 
   TilePlan near_plan(int32_t n) const {

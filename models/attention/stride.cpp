@@ -2,9 +2,11 @@
 // Strided (dilated) attention: a row sees every `stride`-th row, `reach` of them on each side (Beltagy, Peters, Cohan 2020, 2004.05150, the
 // dilated window; Child et al. 2019, 1904.10509). Rows of one residue see only each other, and among them the pattern is a band: the rows
 // are listed residue by residue, so it costs what a band of as many keys costs. Each head may have its own stride and reach.
+#include <algorithm>
 #include <array>
 
 #include "models/attention/interval_sets.h"
+#include "models/attention/per_head.h"
 #include "models/attention/planned_heads.h"
 #include "models/attention/variant.h"
 
@@ -21,10 +23,12 @@ struct StrideSettings {
     section.field("include_self", include_self, "whether a row sees itself; a row that then sees none gets zeros");
   }
   void check(config::Section& section, const Choice& choice) const {
-    for (const auto& [key, list] : {std::pair("stride", &stride), std::pair("reach", &reach)})
-      if (const size_t given = list->size(); given != 1 && given != static_cast<size_t>(choice.heads))
-        section.fault(key, fmt::format("'{}' lists {} numbers, but '{}' is {}", section.path(key), given, choice.heads_key, choice.heads),
-                      "list one number a head, or give one for all");
+    check_per_head(section, "stride", stride, choice);
+    check_per_head(section, "reach", reach, choice);
+    if (!include_self && std::find(reach.begin(), reach.end(), 0) != reach.end())
+      section.fault("reach",
+                    fmt::format("'{}' has a 0, but '{}' is false: a row would see no key", section.path("reach"), section.path("include_self")),
+                    "give a reach of at least 1");
   }
 };
 
@@ -36,15 +40,15 @@ class Stride : public PlannedHeads {
 
   bool in_pattern(int32_t, int head, int32_t i, int32_t j) const override {
     const int64_t distance = std::abs(int64_t{i} - j);
-    const int stride = of_head(own_.stride, head);
-    return distance % stride == 0 && distance / stride <= of_head(own_.reach, head) && (own_.include_self || i != j);
+    const int stride = of_head(own_.stride, settings(), head);
+    return distance % stride == 0 && distance / stride <= of_head(own_.reach, settings(), head) && (own_.include_self || i != j);
   }
 
  protected:
   bool differs_by_head() const override { return own_.stride.size() > 1 || own_.reach.size() > 1; }
 
   TilePlan plan(int32_t n, int head) const override {
-    const int stride = of_head(own_.stride, head), reach = of_head(own_.reach, head);
+    const int stride = of_head(own_.stride, settings(), head), reach = of_head(own_.reach, settings(), head);
     std::vector<int32_t> rows, first, end;
     for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
       const auto begin = static_cast<int64_t>(rows.size());
@@ -63,11 +67,6 @@ class Stride : public PlannedHeads {
   }
 
  private:
-  // `head` is the number in the layer; a list has a number for each head of the group.
-  int of_head(const std::vector<int>& list, int head) const {
-    return list.size() == 1 ? list[0] : list[static_cast<size_t>(head - settings().first_head)];
-  }
-
   StrideSettings own_;
 };
 

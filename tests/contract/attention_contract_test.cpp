@@ -17,7 +17,13 @@ namespace {
 
 std::vector<AttentionCase> cases() {
   std::vector<AttentionCase> out;
-  for (const auto& v : models::attention_variants()) out.push_back({std::string(v.name), compare_settings(v.name)});
+  for (const auto& v : models::attention_variants()) {
+    out.push_back({std::string(v.name), compare_settings(v.name)});
+    // Heads of an odd size, and one head alone.
+    for (const auto& [dim, heads] : {std::pair(15, 3), std::pair(16, 1)})
+      out.push_back({fmt::format("{} of {} heads in {}", v.name, heads, dim),
+                     compare_settings(v.name, {fmt::format("model.dim={}", dim), fmt::format("model.attention.heads={}", heads)})});
+  }
   out.push_back(attention_case("groups of local, full and linear heads",
                                {"~model.attention.heads",
                                 "model.attention.groups=[{type: local, heads: 1}, {type: full, heads: 2}, {type: "
@@ -71,6 +77,9 @@ TEST_CASE("a NaN in one sequence stays in it", "[attention]") {
 TEST_CASE("gradients agree with central differences, with dropout of probabilities where there are some", "[attention]") {
   for (const AttentionCase& c : cases()) check_gradients(c);
 }
+TEST_CASE("gradients in float on the cpu device are those in double of the reference device", "[attention]") {
+  for (const AttentionCase& c : cases()) check_devices_agree(c);
+}
 TEST_CASE("gradients are the same bytes for 1, 2, 3 and 8 threads", "[attention]") {
   for (const AttentionCase& c : cases()) check_threads(c);
 }
@@ -97,6 +106,21 @@ TEST_CASE("A01, A26: a row that sees no key gives zeros and finite gradients on 
       for (const Tensor& gradient : gradients_of(*attention, device.on, device.dtype, x, packing)) CHECK(all_finite(gradient));
     }
   }
+}
+
+TEST_CASE("pattern variants drop a probability by its query's and its key's place, learned rows counted first", "[attention]") {
+  const std::string kind = "model.attention.type=", own = "model.attention.";
+  std::vector<AttentionCase> forms{
+      attention_case("blocks", {kind + "local", "~model.attention.local", own + "local={form: blocked, block: 7}"}),
+      attention_case("strides by head", {kind + "stride", own + "stride={stride: [2, 3], reach: [5, 70]}"}),
+      attention_case("summaries", {kind + "sparse_transformer", own + "sparse_transformer={pattern: fixed, stride: 9}"}),
+      attention_case("rows anywhere", {kind + "global", own + "global={rows: [5, 40]}"}),
+      attention_case("projections of their own", {kind + "global", own + "global={rows: [5, -2], share_projections: false}"}),
+      attention_case("rows of the layer", {kind + "global_external", own + "global_external={count: 3, left: 2, carry: false}"}),
+      attention_case("learned rows", {kind + "bigbird", own + "bigbird={block: 4, globals: external, count: 3}"})};
+  for (const char* name : {"full", "local", "stride", "sparse_transformer", "global", "global_external", "longformer", "bigbird"})
+    forms.push_back({name, compare_settings(name)});
+  for (const AttentionCase& c : forms) check_dropout(c);
 }
 
 TEST_CASE("A13: evaluation gives the same bytes in any order of the sequences, and changes no state", "[attention]") {

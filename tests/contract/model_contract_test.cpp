@@ -217,6 +217,6 @@ TEST_CASE("cpu agrees with reference in double", "[model]") {
     CHECK(std::abs(a.loss - b.loss) <= 1e-5 * std::abs(a.loss));
     for (size_t i = 0; i < a.values.size(); ++i)
       CHECK(relative_error(Matrix(b.values[i].reshaped({b.values[i].count()})), Matrix(a.values[i].reshaped({a.values[i].count()})),
-                           1e-2) <= 3e-4);
+                           1e-2) <= 1e-4);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys, words and orders of philox.json, which tools/golden/philox.py computed on its own, come out of the library to the bit.
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,8 @@ TEST_CASE("every purpose draws its known words", "[golden]") {
       const auto row = d["row"].get<uint32_t>(), column = d["column"].get<uint32_t>();
       const Draw draw{key, d["sample"].get<uint32_t>(), d["step"].get<uint32_t>()};
       CHECK(draw.word(row, column) == d["word"].get<uint32_t>());
+      CHECK(draw.uniform(row, column) == d["uniform"].get<double>());
+      CHECK(std::abs(draw.gaussian(row, column) - d["gaussian"].get<double>()) <= 1e-14);
       CHECK(philox({column / 4, row, draw.sample, draw.step}, key) == d["block"].get<PhiloxWords>());
     }
   }

@@ -58,6 +58,7 @@ void check_oracle(const AttentionCase&);
 void check_batch_mates(const AttentionCase&);
 void check_nan_stays(const AttentionCase&);
 void check_gradients(const AttentionCase&);
+void check_devices_agree(const AttentionCase&);
 void check_threads(const AttentionCase&);
 // In training a probability is dropped by its query's and its key's place, wherever the pair stands; `row` says for (head, query, key) what
 // is drawn instead, if it is: the purpose, and which row the key's place is a column of. For heads with dense weights; not part of

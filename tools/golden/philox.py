@@ -7,6 +7,7 @@ Philox-4x32-10 after Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: 
 Usage: tools/golden/philox.py > tests/golden/philox.json
 """
 import json
+import math
 import sys
 
 import xxhash
@@ -67,9 +68,22 @@ def permuted(key, epoch, n, index):
             return index
 
 
+def uniform(word):
+    return (word + 0.5) * 2.0**-32
+
+
+def gaussian(words, column):
+    """Box and Muller 1958: words 0 and 1 make columns 0 (cosine) and 1 (sine) of a block, words 2 and 3 the others."""
+    first = 0 if column % 4 < 2 else 2
+    turn = math.cos if column % 2 == 0 else math.sin
+    return math.sqrt(-2 * math.log(uniform(words[first]))) * turn(2 * math.pi * uniform(words[first + 1]))
+
+
 def draw(key, row, column, sample, step):
     words = philox((column // 4, row, sample, step), key)
-    return {"row": row, "column": column, "sample": sample, "step": step, "block": words, "word": words[column % 4]}
+    word = words[column % 4]
+    return {"row": row, "column": column, "sample": sample, "step": step, "block": words, "word": word,
+            "uniform": uniform(word), "gaussian": gaussian(words, column), "gumbel": -math.log(-math.log(uniform(word)))}
 
 
 def main():

@@ -7,6 +7,7 @@
 
 #include "framework/core/parallel.h"
 #include "framework/kernels/cpu/simd/sinkhorn.h"
+#include "framework/kernels/cpu/simd/softmax.h"
 
 namespace tapeformer::kernels {
 namespace {
@@ -30,12 +31,21 @@ struct Steps {
   simd::SinkhornMatrix matrix() { return {static_cast<int>(n), start.data(), scratch.data()}; }
 };
 
+// Row u of p becomes the softmax of the columns before it.
+void softmax_before(Steps& s) {
+  for (int64_t u = 1; u < s.n; ++u) simd::softmax(1, static_cast<int>(u), {s.start.data() + u * s.n, s.n}, {s.p.data() + u * s.n, s.n});
+}
+
 Steps run_steps(const SinkhornCall& call, View<const float> scores, View<const float> noise, int64_t row, int64_t column, int64_t n) {
-  Steps s(n, call.iterations);
+  Steps s(n, call.causal ? 0 : call.iterations);
   const auto factor = static_cast<float>(1 / call.temperature);
   for (int64_t u = 0; u < n; ++u) {
     const float *score = scores.row(row + u) + column, *more = noise.data ? noise.row(row + u) + column : nullptr;
     for (int64_t v = 0; v < n; ++v) s.start[static_cast<size_t>(u * n + v)] = factor * (score[v] + (more ? more[v] : 0.f));
+  }
+  if (call.causal) {
+    softmax_before(s);
+    return s;
   }
   for (int k = 0; k < call.iterations; ++k) {
     simd::sinkhorn_rows(s.matrix(), s.column_terms(k), s.row_terms(k));
@@ -76,10 +86,15 @@ void SinkhornBackward<float>::cpu(const Execution& on, const SinkhornCall& call,
   if (write == Write::overwrite) clear(dscores);
   for_each_matrix(on, call, [&](int64_t row, int64_t column, int64_t n) {
     Steps s = run_steps(call, scores, noise, row, column, n);
-    std::vector<float>& d = s.p;
+    std::vector<float>& d = call.causal ? s.start : s.p;
     for (int64_t u = 0; u < n; ++u)
-      for (int64_t v = 0; v < n; ++v) d[static_cast<size_t>(u * n + v)] *= dp.row(row + u)[column + v];
-    for (int k = call.iterations - 1; k >= 0; --k) {
+      if (call.causal) {
+        std::fill_n(d.data() + u * n, n, 0.f);
+        simd::softmax_backward(1, static_cast<int>(u), {dp.row(row + u) + column, n}, {s.p.data() + u * n, n}, false, {d.data() + u * n, n});
+      } else {
+        for (int64_t v = 0; v < n; ++v) d[static_cast<size_t>(u * n + v)] *= dp.row(row + u)[column + v];
+      }
+    for (int k = call.iterations - 1; k >= 0 && !call.causal; --k) {
       simd::sinkhorn_columns_backward(s.matrix(), s.row_terms(k), s.column_terms(k + 1), d.data());
       simd::sinkhorn_rows_backward(s.matrix(), s.row_terms(k), s.column_terms(k), d.data());
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "framework/kernels/reference/common.h"
 
@@ -24,6 +25,16 @@ void normalise(Square& l, bool rows) {
     for (int64_t j = 1; j < l.n; ++j) largest = std::max(largest, l.at(rows, i, j));
     for (int64_t j = 0; j < l.n; ++j) sum += std::exp(l.at(rows, i, j) - largest);
     for (int64_t j = 0; j < l.n; ++j) l.at(rows, i, j) -= largest + std::log(sum);
+  }
+}
+
+// Row u becomes the softmax of its columns before u.
+void normalise_before(Square& l) {
+  for (int64_t u = 0; u < l.n; ++u) {
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (int64_t v = 0; v < u; ++v) largest = std::max(largest, l.at(true, u, v));
+    for (int64_t v = 0; v < u; ++v) sum += std::exp(l.at(true, u, v) - largest);
+    for (int64_t v = 0; v < l.n; ++v) l.at(true, u, v) = v < u ? std::exp(l.at(true, u, v) - largest) / sum : 0;
   }
 }
 
@@ -50,12 +61,13 @@ void SinkhornForward<T>::reference(const Execution&, const SinkhornCall& call, V
   for (int64_t r = 0; r < p.rows; ++r) std::fill_n(p.row(r), p.columns, T{0});
   for_each_matrix(call, [&](int64_t row, int64_t column, int64_t n) {
     Square l = start(call, scores, noise, row, column, n);
-    for (int k = 0; k < call.iterations; ++k) {
+    if (call.causal) normalise_before(l);
+    for (int k = 0; k < call.iterations && !call.causal; ++k) {
       normalise(l, true);
       normalise(l, false);
     }
     for (int64_t u = 0; u < n; ++u)
-      for (int64_t v = 0; v < n; ++v) p.row(row + u)[column + v] = static_cast<T>(std::exp(l.at(true, u, v)));
+      for (int64_t v = 0; v < n; ++v) p.row(row + u)[column + v] = static_cast<T>(call.causal ? l.at(true, u, v) : std::exp(l.at(true, u, v)));
   });
 }
 
@@ -66,12 +78,21 @@ void SinkhornBackward<T>::reference(const Execution&, const SinkhornCall& call, 
     for (int64_t r = 0; r < dscores.rows; ++r) std::fill_n(dscores.row(r), dscores.columns, T{0});
   for_each_matrix(call, [&](int64_t row, int64_t column, int64_t n) {
     std::vector<Square> steps;
-    Square l = start(call, scores, noise, row, column, n);
+    Square l = start(call, scores, noise, row, column, n), d(n);
+    if (call.causal) {
+      normalise_before(l);
+      for (int64_t u = 0; u < n; ++u) {
+        double sum = 0;
+        for (int64_t v = 0; v < u; ++v) sum += l.at(true, u, v) * dp.row(row + u)[column + v];
+        for (int64_t v = 0; v < u; ++v)
+          reference::store(dscores.row(row + u)[column + v], l.at(true, u, v) * (dp.row(row + u)[column + v] - sum) / call.temperature, Write::add);
+      }
+      return;
+    }
     for (int k = 0; k < 2 * call.iterations; ++k) {
       normalise(l, k % 2 == 0);
       steps.push_back(l);
     }
-    Square d(n);
     for (int64_t u = 0; u < n; ++u)
       for (int64_t v = 0; v < n; ++v) d.at(true, u, v) = std::exp(l.at(true, u, v)) * dp.row(row + u)[column + v];
     for (int k = 2 * call.iterations - 1; k >= 0; --k) {

@@ -30,7 +30,8 @@ struct Batch {
     for (const int32_t n : lengths) out.push_back((n + block - 1) / block);
     return out;
   }
-  SinkhornCall call() const { return {&blocks, heads, width, 0.75, 6}; }
+  bool causal = false;
+  SinkhornCall call() const { return {&blocks, heads, width, 0.75, 6, causal}; }
   SortedBlocksCall mix(bool own) const { return {&sequences, &blocks, block, heads, dim, width, 1000, own}; }
 };
 
@@ -71,12 +72,13 @@ TEST_CASE("cpu sorting of blocks equals the reference on every instruction set",
     INFO(instructions);
     ThreadPool pool(2);
     for (const auto& [block, dim] : std::vector<std::pair<int32_t, int>>{{1, 4}, {4, 16}, {33, 5}, {64, 8}})
-      for (const bool own : {true, false}) {
+      for (const auto& [own, causal] : {std::pair(true, false), {false, false}, {true, true}}) {
         Batch b({130, 1, 0, 64, 65, 7}, block, dim, own);
+        b.causal = causal;
         Result cpu = run(b, own, [&](Batch& x, bool o, Result& r) { on_cpu(pool, x, o, r); });
         Result reference = run(b, own, on_reference);
         for (const auto& [name, field] : fields()) {
-          INFO(name << ", blocks of " << block << ", own " << own);
+          INFO(name << ", blocks of " << block << ", own " << own << ", causal " << causal);
           const Matrix& expected = reference.*field;
           CHECK(test::error(cpu.*field, [&](int64_t r, int64_t c) { return expected.at(r, c); }) < 2e-5);
           CHECK((cpu.*field).gaps_untouched());

@@ -83,6 +83,27 @@ TEST_CASE("sinkhorn equals repeated division, its gradient differences through a
   check_op(c);
 }
 
+TEST_CASE("causal sinkhorn is a softmax over the blocks before each", "[sinkhorn]") {
+  const Packing blocks({3, 1, 0, 5, 2}, {0, 1, 2, 3, 4});
+  OpCase c;
+  c.inputs = {random_tensor(Dtype::f64, {11, 12}, 1)};
+  c.op = [&](Context& ctx, const std::vector<Variable>& in, std::vector<Parameter>&) {
+    return ops::sinkhorn(ctx, in[0], {}, blocks, {2, 0.75, 3, true});
+  };
+  c.oracle = [&](const std::vector<Matrix>& in, const std::vector<Matrix>&) {
+    Matrix p(11, 12);
+    for (int64_t r = 0; r < 11; ++r)
+      for (int64_t column : {0, 6}) {
+        double sum = 0;
+        const int32_t before = blocks.positions()[static_cast<size_t>(r)];
+        for (int64_t v = 0; v < before; ++v) sum += p(r, column + v) = std::exp(in[0](r, column + v) / 0.75);
+        for (int64_t v = 0; v < before; ++v) p(r, column + v) /= sum;
+      }
+    return p;
+  };
+  check_op(c);
+}
+
 TEST_CASE("columns sum to 1 and rows nearer and nearer to 1, at low temperatures too", "[sinkhorn]") {
   const Packing blocks({8}, {0});
   for (const TestDevice& device : test_devices()) {

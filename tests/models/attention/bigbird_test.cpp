@@ -42,6 +42,8 @@ TEST_CASE("every form of bigbird keeps what every attention keeps", "[bigbird]")
   check_attention(bigbird_case("block: 3, random_blocks: 1, globals: ends"));
   check_attention(bigbird_case("block: 5, random_blocks: 0"));
   check_attention(bigbird_case("block: 7, random_blocks: 1, globals: external, count: 3"));
+  check_attention(bigbird_case("block: 1, random_blocks: 1"));  // of the 16 rows whose gradients are checked, most see six
+  check_attention(bigbird_case("block: 2, random_blocks: 1, globals: external, count: 1"));
   check_attention(bigbird_case("block: 64, random_blocks: 3"));
   check_attention(bigbird_case("block: 4, random_blocks: 1, fallback: short"));
   check_attention(bigbird_case("block: 3, random_blocks: 2, random_prefix: 4"));

@@ -47,6 +47,9 @@ std::vector<AttentionCase> cases() {
       {"synthesizer", {"synthesizer.max_length=400", "synthesizer.mode=dense", "synthesizer.mixture=alpha"}},
       {"synthesizer", {"synthesizer.max_length=400", "synthesizer.mode=random", "synthesizer.mixture=sum"}},
       {"synthesizer", {"synthesizer.max_length=400", "synthesizer.mode=factorised_dense"}},
+      {"sinkhorn", {"sinkhorn.block=7"}},
+      {"sinkhorn", {"sinkhorn.block=64", "sinkhorn.net=two_layers"}},
+      {"sinkhorn", {"sinkhorn.block=3", "sinkhorn.net=attention", "sinkhorn.add_full=true"}},
       {"compressed", {}},
       {"compressed", {"compressed.mode=mean", "compressed.factor=2", "compressed.kernel=5"}},
       {"compressed", {"compressed.mode=max", "compressed.factor=4", "compressed.kernel=1"}},
@@ -66,7 +69,7 @@ std::vector<AttentionCase> cases() {
         "type: sparse_transformer, sparse_transformer: {pattern: fixed, stride: 9, summary: 2}", "type: global, global: {rows: [4]}",
         "type: longformer, longformer: {left: 3, right: 3}", "type: bigbird, bigbird: {block: 4, random_blocks: 1}", "type: linear",
         "type: performer, performer: {features: 6}", "type: cluster, cluster: {clusters: 3}", "type: compressed",
-        "type: synthesizer, synthesizer: {max_length: 400, mixture: sum}"})
+        "type: synthesizer, synthesizer: {max_length: 400, mixture: sum}", "type: sinkhorn, sinkhorn: {block: 2, max_length: 400}"})
     out.push_back(
         attention_case("causal groups " + group, {"~model.attention.heads", "model.attention.causal=true",
                                                   "model.attention.groups=[{heads: 1, " + group +
@@ -97,7 +100,7 @@ TEST_CASE("every variant that can be causal is tested", "[causal]") {
   for (const auto& v : models::attention_variants())
     if (v.can_be_causal) can.insert(v.name);
   for (const AttentionCase& c : cases()) tested.insert(c.settings.attention.layers[0][0].variant->name);
-  CHECK(can.size() == 17);
+  CHECK(can.size() == 18);
   CHECK(tested == can);
 }
 
@@ -105,8 +108,8 @@ TEST_CASE("causal heads keep what every attention keeps", "[causal]") {
   for (const AttentionCase& c : cases()) {
     check_attention(c);
     bool drops = c.settings.attention.layers[0][0].variant->has_probabilities;
-    // No dropout, other rows than the oracle's, or no pairs in the oracle.
-    for (const char* word : {"type: performer", "type: linear", "compressed", "share_projections=false", "longformer", "carry=false"})
+    // No dropout, or other rows than the oracle's.
+    for (const char* word : {"type: performer", "type: linear", "sinkhorn"})
       drops = drops && c.name.find(word) == std::string::npos;
     if (drops) check_dropout(c);
   }
@@ -151,8 +154,8 @@ TEST_CASE("what stands behind a row changes nothing in it, whether it is there o
       for (int32_t i = 0; i < all; ++i)
         for (int32_t j = 0; j < all; ++j) pairs += seen(h, all, i, j);
     }
-    // Compressed heads count windows, not rows.
-    if (c.name.find("compressed") == std::string::npos) CHECK(attention->pairs(n) == pairs / 2);
+    // Compressed heads count windows, those of sinkhorn sorted slots.
+    if (without("compressed") && without("sinkhorn")) CHECK(attention->pairs(n) == pairs / 2);
   }
 }
 
@@ -207,6 +210,32 @@ TEST_CASE("causal compressed heads count the first row and the windows that end 
   CHECK(make_attention(c, Dtype::f64)->pairs(7) == 1 + 1 + 1 + 2 + 2 + 3 + 3);  // windows 0..2, 2..4, 4..6
 }
 
+TEST_CASE("causal sinkhorn heads count the slots of a sorted block but in the first, and their own rows so far", "[causal]") {
+  const auto c = attention_case("slots", {"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn.block=3"});
+  CHECK(make_attention(c, Dtype::f64)->pairs(7) == 1 + 2 + 3 + 4 + 5 + 6 + 4);
+}
+
+TEST_CASE("a causal row of sinkhorn takes from all blocks before its own, and from its own up to itself", "[causal]") {
+  for (const char* net : {"linear", "two_layers", "attention"}) {
+    const auto c = attention_case("blocks", {"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn.block=4",
+                                             fmt::format("model.attention.sinkhorn.net={}", net)});
+    const auto attention = make_attention(c, Dtype::f64);
+    const int32_t n = 18;
+    Context context{.on = test_devices().front().on, .dtype = Dtype::f64};
+    const Matrix w(attention->weights(context, {random_tensor(Dtype::f64, {n, 8}, 31), no_node}, Packing({n}, {0}), {}));
+    for (int32_t h = 0; h < 2; ++h)
+      for (int32_t i = 0; i < n; ++i) {
+        double sum = 0;
+        for (int32_t j = 0; j < n; ++j) {
+          INFO(net << ", head " << h << ": " << i << " from " << j);
+          CHECK((w(h * n + i, j) > 0) == (j <= i));
+          sum += w(h * n + i, j);
+        }
+        CHECK(std::abs(sum - 1) <= 1e-12);
+      }
+  }
+}
+
 TEST_CASE("a causal strided window reaches `stride` rows back, as the paper's", "[causal]") {
   const auto c = attention_case(
       "strided", {"model.attention.causal=true", "model.attention.type=sparse_transformer", "model.attention.sparse_transformer.stride=6"});
@@ -249,7 +278,7 @@ TEST_CASE("what cannot be causal says so with both keys", "[causal]") {
                 {"model.attention.causal", "model.attention.type", "has no causal form", "full, local"});
     ++refused;
   }
-  CHECK(refused == 10);
+  CHECK(refused == 9);
   check_fault({"model.attention.causal=true", "model.pooling=first"}, {"model.pooling", "model.attention.causal"});
 }
 
@@ -261,7 +290,10 @@ TEST_CASE("what counts from a sequence's end has no place in causal heads", "[ca
                                                                                   {"cosformer", "max_length=own"}})
     check_fault({"model.attention.causal=true", "model.attention.type=" + type, fmt::format("model.attention.{}.{}", type, own)},
                 {fmt::format("model.attention.{}.{}", type, own.substr(0, own.find('='))), "model.attention.causal", "has grown"});
-  for (const std::string key : {"local.right", "longformer.right", "global_external.right"})
+  for (const char* option : {"hard=true", "sort_cut=2"})
+    check_fault({"model.attention.causal=true", "model.attention.type=sinkhorn", fmt::format("model.attention.sinkhorn.{}", option)},
+                {fmt::format("model.attention.sinkhorn.{}", option).substr(0, 28), "model.attention.causal", "what stands behind them"});
+  for (const std::string key : {"sinkhorn.iterations", "local.right", "longformer.right", "global_external.right"})
     check_fault({"model.attention.causal=true", "model.attention.type=" + key.substr(0, key.find('.')), "model.attention." + key + "=2"},
                 {"model.attention." + key, "model.attention.causal", "no meaning"});
 }

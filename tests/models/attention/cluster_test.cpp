@@ -84,6 +84,9 @@ TEST_CASE("the state of cluster is saved, and its keys are checked", "[cluster]"
   CHECK_FALSE(make_attention(cluster_case("commitment: 0"), Dtype::f32)->has_auxiliary());
   CHECK_THROWS_AS(cluster_case("decay: 1"), Error);
   CHECK_THROWS_AS(cluster_case("clusters: 0"), Error);
+  CHECK_THROWS_WITH(cluster_case("update: false, decay: 0.9, epsilon: 0.1"),
+                    Catch::Matchers::ContainsSubstring("cluster.decay' has no meaning with 'model.attention.cluster.update: false'") &&
+                        Catch::Matchers::ContainsSubstring("cluster.epsilon' has no meaning"));
   CHECK(attention->pairs(100) == 2000);
   CHECK(attention->pairs(3) == 3);
 }

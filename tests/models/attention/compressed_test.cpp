@@ -30,6 +30,10 @@ TEST_CASE("each way to compress keeps what every attention keeps", "[compressed]
                                  fmt::format("{} factor {} kernel {}", mode, factor, kernel)));
 }
 
+TEST_CASE("compressed heads drop what a row takes from a window", "[compressed]") {
+  for (const char* mode : {"conv", "mean", "max"}) check_dropout(compressed({key + "mode=" + mode, key + "factor=2", key + "kernel=5"}));
+}
+
 TEST_CASE("windows take heads of any width, and heads stand beside others", "[compressed]") {
   check_attention(compressed({"model.dim=15", "model.attention.heads=3", key + "kernel=5"}, "heads of 5"));
   check_attention(attention_case(

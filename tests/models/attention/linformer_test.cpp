@@ -57,6 +57,11 @@ TEST_CASE("each way of sharing matrices keeps what every attention keeps", "[lin
   check_attention(linformer({"model.dim=15", "model.attention.heads=3", key + "rank=4", key + "share=none"}, "heads of 5"));
 }
 
+TEST_CASE("linformer drops what a row takes from a slot", "[linformer]") {
+  check_dropout(linformer({key + "rank=5"}));
+  check_dropout(linformer({key + "rank=70", key + "max_length=400", key + "share=none"}));
+}
+
 TEST_CASE("parameters are as many as the sharing says", "[linformer]") {
   for (const auto& [share, rows] : std::vector<std::pair<std::string, int64_t>>{{"none", 20}, {"head", 10}, {"kv", 5}, {"layer", 5}}) {
     const auto attention = make_attention(linformer({key + "rank=5", key + "share=" + share}), Dtype::f64);

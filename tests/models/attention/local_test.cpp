@@ -74,6 +74,20 @@ TEST_CASE("a window or a block that covers the sequence is full attention", "[lo
     }
 }
 
+TEST_CASE("a window of n - 1 is full attention, as are wider ones, and one of n - 2 is not", "[local]") {
+  const auto full = make({"model.attention.type=full"});
+  const TestDevice& device = test_devices().front();
+  for (const int n : {3, 64, 65, 130})
+    for (const int window : {n - 2, n - 1, n, n + 1}) {
+      const auto local = make({"model.attention.type=local", fmt::format("model.attention.local={{left: {0}, right: {0}}}", window)});
+      const Tensor x = random_tensor(Dtype::f64, {n, 8}, 3);
+      const Packing packing({n}, {0});
+      INFO(n << " rows, window " << window);
+      CHECK((relative_error(Matrix(attention_output(*local, device, x, packing)), Matrix(attention_output(*full, device, x, packing))) <=
+             1e-12) == (window >= n - 1));
+    }
+}
+
 TEST_CASE("settings of local out of range are config faults", "[local]") {
   CHECK_THROWS_AS(model_settings({"model.attention.local.block=0"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.local.left=-1"}), Error);

@@ -27,7 +27,7 @@ Matrix output(const AttentionCase& c, int32_t n) {
 TEST_CASE("every form of longformer keeps what every attention keeps", "[longformer]") {
   check_attention(longformer_case(1, 2, 2, false));
   check_attention(longformer_case(3, 5, 0, true));
-  check_attention(longformer_case(0, 1, 1, false));  // a window and nothing else
+  check_attention(longformer_case(0, 1, 1, true));  // a window and nothing else
   check_attention(longformer_case(66, 0, 70, false));
   check_attention(longformer_case(1, 1 << 30, 1 << 30, true));
   for (const bool share : {true, false})
@@ -35,6 +35,34 @@ TEST_CASE("every form of longformer keeps what every attention keeps", "[longfor
                                    {"model.attention.type=longformer",
                                     fmt::format("model.attention.longformer={{count: 0, rows: [3, -1], left: 2, right: 1, "
                                                 "share_projections: {}}}", share)}));
+}
+
+TEST_CASE("windows of heads are dilated, and global keys in them count once", "[longformer]") {
+  for (const bool share : {true, false})
+    for (const char* stride : {"3", "[1, 2]", "[5, 1]", "200"})
+      for (const bool causal : {true, false}) {
+        const AttentionCase c = attention_case(
+            fmt::format("longformer stride {} share {} causal {}", stride, share, causal),
+            {"model.attention.type=longformer", fmt::format("model.attention.causal={}", causal),
+             fmt::format("model.attention.longformer={{count: 2, rows: [9, 40], left: 4, {}stride: {}, share_projections: {}}}",
+                         causal ? "" : "right: 3, ", stride, share)});
+        check_attention(c);
+        check_dropout(c);
+        const auto attention = make_attention(c, Dtype::f64);
+        double pairs = 0;
+        for (int h = 0; h < 2; ++h)
+          for (int i = 0; i < 90; ++i)
+            for (int j = 0; j < 90; ++j) pairs += dynamic_cast<models::HeadAttention&>(*attention).group_of(h).allowed(90, h, i, j);
+        CHECK(attention->pairs(90) == pairs / 2);
+      }
+  const auto attention = make_attention(attention_case("dilated", {"model.attention.type=longformer",
+                                                                   "model.attention.longformer={count: 0, left: 2, right: 1, stride: 3, "
+                                                                   "share_projections: true}"}),
+                                        Dtype::f64);
+  for (int j = 0; j < 20; ++j)
+    CHECK(dynamic_cast<models::HeadAttention&>(*attention).group_of(0).allowed(20, 0, 10, j) == (j == 4 || j == 7 || j == 10 || j == 13));
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=longformer", "model.attention.longformer.stride=[1, 2, 4]"}),
+                    Catch::Matchers::ContainsSubstring("'model.attention.longformer.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
 }
 
 TEST_CASE("a key that is global and in the window counts once", "[longformer]") {
@@ -50,10 +78,16 @@ TEST_CASE("without global rows it is local, with a wide window and shared projec
   for (const int n : {1, 2, 64, 65, 130}) {
     const AttentionCase band =
         attention_case("band", {"model.attention.type=local", "model.attention.local.left=3", "model.attention.local.right=4"});
-    CHECK(relative_error(output(longformer_case(0, 3, 4, false), n), output(band, n)) <= 1e-13);
+    CHECK(relative_error(output(longformer_case(0, 3, 4, true), n), output(band, n)) <= 1e-13);
     CHECK(relative_error(output(longformer_case(1, n - 1, n - 1, true), n),
                          output(attention_case("full", {"model.attention.type=full"}), n)) <= 1e-13);
   }
+}
+
+TEST_CASE("projections that no row would use are a fault that names the keys", "[longformer]") {
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=longformer", "model.attention.longformer.count=0"}),
+                    Catch::Matchers::ContainsSubstring("model.attention.longformer.share_projections") &&
+                        Catch::Matchers::ContainsSubstring("model.attention.longformer.count"));
 }
 
 TEST_CASE("the layer's keys and values get no gradient from global rows, the global ones none from others", "[longformer]") {

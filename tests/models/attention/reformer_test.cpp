@@ -147,6 +147,8 @@ TEST_CASE("reformer says its pairs and refuses odd buckets", "[reformer]") {
   CHECK(pairs("hashes: 1, chunk: 10, before: 0, after: 0", 25) == 100 + 100 + 25 - 25);
   CHECK(pairs("hashes: 4, chunk: 64", 30) == 900);
   CHECK(pairs("hashes: 1, chunk: 64", 1) == 1);
+  CHECK_THROWS_WITH(reformer_case("hashes: 1, dedup: false"),
+                    Catch::Matchers::ContainsSubstring("reformer.dedup' has no meaning with 'model.attention.reformer.hashes: 1'"));
   for (const char* odd : {"buckets: 7", "second_buckets: 3"}) {
     try {
       reformer_case(odd);

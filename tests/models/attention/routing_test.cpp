@@ -140,4 +140,5 @@ TEST_CASE("routing says its pairs and keeps its state", "[routing]") {
   CHECK(state.buffers.size() == 3);
   CHECK(attention->has_auxiliary());
   CHECK_THROWS_AS(routing_case("window: 0"), Error);
+  CHECK_THROWS_AS(routing_case("update: false, decay: 0.9"), Error);
 }

@@ -65,6 +65,17 @@ TEST_CASE("the patterns", "[sparse_transformer]") {
   }
 }
 
+TEST_CASE("layers take turns among those that are sparse", "[sparse_transformer]") {
+  AttentionCase c = attention_case("with others between", {"model.layers=4", "model.attention.sparse_transformer={stride: 4, use: alternating}",
+                                                           "model.attention.type=[sparse_transformer, full, sparse_transformer, full]"});
+  std::vector<std::string> seen;
+  for (const int layer : {0, 2}) {
+    c.layer = layer;
+    seen.push_back(keys_of(heads_of(make_attention(c, Dtype::f64)), 12, 0, 5));
+  }
+  CHECK(seen == std::vector<std::string>{"...#####....", ".#...#...#.."});
+}
+
 TEST_CASE("the near pattern and then the far one reach every pair", "[sparse_transformer]") {
   const int32_t n = 23;
   for (const char* pattern : {"fixed, stride: 6, summary: 2", "strided, stride: 6"}) {
@@ -78,6 +89,27 @@ TEST_CASE("the near pattern and then the far one reach every pair", "[sparse_tra
         for (int64_t k = 0; k < n; ++k) through += far(i, k) * near(k, j);
         INFO(pattern << ": " << i << " from " << j);
         CHECK(through > 0);
+      }
+  }
+}
+
+TEST_CASE("causal layers in turns reach every row before, with summaries those of earlier blocks", "[sparse_transformer]") {
+  const int32_t n = 23, stride = 6;
+  for (const char* pattern : {"fixed, stride: 6, summary: 2", "strided, stride: 6"}) {
+    std::vector<Matrix> turns;
+    for (const int layer : {0, 1}) {
+      AttentionCase c = sparse_case(fmt::format("pattern: {}, use: alternating", pattern), layer);
+      c.settings.attention.causal = true;
+      turns.push_back(weights(c, n));
+    }
+    const bool fixed = std::string(pattern).starts_with("fixed");
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double through = 0;
+        for (int64_t k = 0; k < n; ++k) through += turns[1](i, k) * turns[0](k, j);
+        INFO(pattern << ": " << i << " from " << j);
+        if (j > i) CHECK(through == 0);
+        else if (!fixed || j / stride < i / stride) CHECK(through > 0);
       }
   }
 }
@@ -110,7 +142,9 @@ TEST_CASE("turns over the layers of one layer, and a summary without blocks, are
   const auto read = [&](const char* layers, const char* settings) {
     model_settings({"model.attention.type=sparse_transformer", std::string("model.layers=") + layers, section + "={" + settings + "}"});
   };
-  CHECK_THROWS_WITH(read("1", "use: alternating"), ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' is 1"));
+  CHECK_THROWS_WITH(read("1", "use: alternating"), ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' and 'model.attention.type' give it one layer"));
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=[full, sparse_transformer]", section + "={use: alternating}"}),
+                    ContainsSubstring("give it one layer"));
   CHECK_NOTHROW(read("2", "use: alternating"));
   CHECK_THROWS_WITH(read("2", "summary: 4"),
                     ContainsSubstring("'" + section + ".summary' has no meaning with '" + section + ".pattern: strided'"));

@@ -88,6 +88,9 @@ TEST_CASE("settings of stride out of range are config faults", "[stride]") {
   CHECK_THROWS_AS(model_settings({"model.attention.stride.reach=-1"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.stride.stride=[1, 0]"}), Error);
   CHECK_THROWS_AS(model_settings({"model.attention.type=stride", "model.attention.stride.stride=[]"}), Error);
+  CHECK_THROWS_WITH(model_settings({"model.attention.type=stride", "model.attention.stride={reach: [3, 0], include_self: false}"}),
+                    Catch::Matchers::ContainsSubstring("model.attention.stride.reach") &&
+                        Catch::Matchers::ContainsSubstring("model.attention.stride.include_self"));
   CHECK_THROWS_WITH(
       model_settings({"model.attention.type=stride", "model.attention.heads=2", "model.attention.stride.stride=[1, 2, 4]"}),
       Catch::Matchers::ContainsSubstring("'model.attention.stride.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
