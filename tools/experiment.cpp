@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/experiment.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "framework/config/fault.h"
+#include "framework/nn/freeze.h"
 #include "framework/nn/init.h"
 #include "framework/train/run_directory.h"
 #include "models/registry.h"
@@ -45,8 +47,25 @@ std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings& s) {
   return std::make_unique<ThreadPool>(s.device == Device::reference ? 1 : s.threads > 0 ? s.threads : cores);
 }
 
+namespace {
+
+void freeze(nn::Model& model, const std::vector<std::string>& patterns) {
+  nn::ModelState state;
+  model.visit(state);
+  const std::vector<std::string> unmatched = nn::freeze(state, patterns);
+  if (!unmatched.empty())
+    fail(ExitCode::usage, "'train.frozen' names '{}', but no parameter of the model is called so; the first is '{}', and `tapeformer inspect` "
+         "lists those of a run", printable(unmatched.front()), state.parameters.front()->name);
+  if (std::none_of(state.parameters.begin(), state.parameters.end(), [](const Parameter* p) { return p->trainable; }))
+    fail(ExitCode::usage, "'train.frozen' matches every parameter of the model and leaves none to train");
+}
+
+}  // namespace
+
 std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Description& description) {
-  return models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
+  auto model = models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
+  if (!e.train.frozen.empty()) freeze(*model, e.train.frozen);
+  return model;
 }
 
 data::Description assumed_description(const Experiment& e, const Assumed& o) {

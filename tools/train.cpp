@@ -115,8 +115,9 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
     fail(ExitCode::checkpoint, "{}: was trained with another {}; take the layers that do not depend on it with --init-only 'encoder.*'",
          printable(file.string()), there.labels != here.labels ? "set of labels" : "vocabulary");
   const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
-  log.info("{}: {} tensors taken, {} left in the file, {} stay as initialised", printable(file.string()), counts.taken, counts.left_in_file,
-           counts.left_as_initialised);
+  const std::string copied = counts.copied > 0 ? fmt::format("{} that it lacks are copies of these, ", counts.copied) : "";
+  log.info("{}: {} tensors taken, {}{} left in the file, {} stay as initialised", printable(file.string()), counts.taken, copied,
+           counts.left_in_file, counts.left_as_initialised);
 }
 
 void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,

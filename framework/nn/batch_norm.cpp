@@ -69,7 +69,7 @@ void BatchNorm::visit(Visitor& visitor) {
   visitor.facts(name, {{"momentum_convention", std::string("weight of the old value")},
                        {"momentum", settings.momentum},
                        {"running_var_estimator", std::string("unbiased")},
-                       {"frozen", settings.freeze},
+                       {"frozen", settings.freeze || running_mean.frozen},
                        {"freeze_from", settings.freeze_from}});
 }
 

@@ -24,7 +24,7 @@ struct BatchNorm {
   // Training and calibration use the batch's statistics (biased variance) and move the running ones, unless frozen; evaluation uses the
   // running ones.
   Variable forward(Context& context, const Variable& x);
-  bool frozen(uint32_t step) const { return settings.frozen(step); }
+  bool frozen(uint32_t step) const { return running_mean.frozen || settings.frozen(step); }
   void visit(Visitor& visitor);
   // Puts the frozen normalisation into a linear layer that reads it: W' = W diag(s), b' = b + W t, with
   // s = gain / sqrt(running_var + epsilon) and t = shift - running_mean s.

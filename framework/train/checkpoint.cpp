@@ -5,6 +5,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -256,18 +257,37 @@ void restore_model(const io::Checkpoint& c, const std::string& file, nn::ModelSt
   restore_model_tensors(c, file, model, weights == Weights::averaged ? "/ema/" : "/model/");
 }
 
+namespace {
+
+// Parameters that `wanted` accepts and that are copies of taken ones, unless taken themselves. Returns how many.
+template <class Wanted>
+int64_t copy_taken(const nn::ModelState& model, const std::set<std::string>& taken, const Wanted& wanted) {
+  int64_t copied = 0;
+  for (const Parameter* p : model.parameters) {
+    if (taken.contains(p->name) || !taken.contains(p->copy_of.name) || !wanted(p->name)) continue;
+    const auto original = std::find_if(model.parameters.begin(), model.parameters.end(), [&](const Parameter* o) { return o->name == p->copy_of.name; });
+    p->value.copy_from((*original)->value.rows(p->copy_of.first_row, p->value.shape()[0]));
+    ++copied;
+  }
+  return copied;
+}
+
+}  // namespace
+
 TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn::ModelState& model, const std::string& pattern) {
   TakeCounts counts;
   Differences parameters(c, "/model/"), buffers(c, "/buffers/");
   std::vector<Copy> copies;
-  const auto take = [&](Differences& group, const std::string& name, const Tensor& to) {
-    // With a pattern, what the file lacks stays as it is.
-    const bool wanted = pattern.empty() || (fnmatch(pattern.c_str(), name.c_str(), 0) == 0 && group.in_file(name));
-    if (const Tensor* from = wanted ? group.find(name, to) : nullptr) copies.push_back({from, to});
+  std::set<std::string> taken;
+  const auto wanted = [&](const std::string& name) { return pattern.empty() || fnmatch(pattern.c_str(), name.c_str(), 0) == 0; };
+  // What the file lacks stays as it is where a pattern chose what to take, or where it can be a copy.
+  const auto take = [&](Differences& group, const std::string& name, const Tensor& to, bool may_lack) {
+    const bool asked = wanted(name) && (!may_lack || group.in_file(name));
+    if (const Tensor* from = asked ? group.find(name, to) : nullptr) copies.push_back({from, to}), taken.insert(name);
     else ++counts.left_as_initialised;
   };
-  for (const Parameter* p : model.parameters) take(parameters, p->name, p->value);
-  for (const nn::Buffer* b : model.buffers) take(buffers, b->name, b->value);
+  for (const Parameter* p : model.parameters) take(parameters, p->name, p->value, !pattern.empty() || !p->copy_of.name.empty());
+  for (const nn::Buffer* b : model.buffers) take(buffers, b->name, b->value, !pattern.empty());
   std::vector<std::string> differences;
   for (const Differences* group : {&parameters, &buffers}) {
     counts.left_in_file += static_cast<int64_t>(group->left_in_file().size());
@@ -279,6 +299,8 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
     fail(ExitCode::checkpoint, "{}: nothing matches '{}'; `tapeformer inspect` lists the names", printable(file), printable(pattern));
   copy_all(copies);
   counts.taken = static_cast<int64_t>(copies.size());
+  counts.copied = copy_taken(model, taken, wanted);
+  counts.left_as_initialised -= counts.copied;
   return counts;
 }
 

@@ -36,10 +36,11 @@ void restore_model(const io::Checkpoint&, const std::string& file, nn::ModelStat
 bool has_averages(const io::Checkpoint&);
 
 struct TakeCounts {
-  int64_t taken = 0, left_in_file = 0, left_as_initialised = 0;
+  int64_t taken = 0, copied = 0, left_in_file = 0, left_as_initialised = 0;
 };
 // Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern
-// (with *) takes the names that match it and refuses a match of another shape.
+// (with *) takes the names that match it and refuses a match of another shape. What starts as a copy of something (Parameter::copy_of) and is
+// not in the file becomes a copy of what was taken.
 TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::ModelState&, const std::string& pattern);
 
 // A text of the file by its path there; Error(checkpoint) where it is missing.

@@ -57,7 +57,7 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
   s.count("batch_tokens", out.batch_tokens, config::between(0, 1 << 30),
           "the most rows of an update, in place of batch_size; a longer sequence is one of its own; 0: off");
   s.number_or_word("micro_batch_size", out.micro_batch_size, "auto", 0, config::between(0, 1 << 30),
-                   "samples computed at a time; auto: all of an update's");
+                   "samples computed at a time; auto: all of an update's. A BatchNorm that is not frozen has the statistics of these");
   enum class Precision { fp32, fp64, tf32, bf16, fp16 };
   Precision precision = Precision::fp32;
   s.choice("precision", precision,
@@ -76,6 +76,8 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
            "when a loss or gradient is not finite: stop (exit 5); skip the update; or go back to the last checkpoint's weights");
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
   if (out.on_nonfinite == OnNonfinite::stop) s.unused("max_skips", s.path("on_nonfinite"));
+  s.field("frozen", out.frozen,
+          "names of parameters that stay as they are, with *: 'embedding.*'; so do the statistics of BatchNorms and other state of such names");
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
   read_metric(early, "metric", out.early_stopping.metric, "what is watched");
   early.field("patience", out.early_stopping.patience, config::between(0, 1 << 30), "evaluations without improvement; 0: off");

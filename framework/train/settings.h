@@ -34,7 +34,8 @@ struct TrainSettings {
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_skips = 10;
   EarlyStopping early_stopping;
-  bool shuffle = true;  // data.shuffle
+  std::vector<std::string> frozen;  // names of parameters and buffers that stay as they are; may have *
+  bool shuffle = true;              // data.shuffle
   // eval
   Duration eval_every{.epochs = 1, .updates = {}, .seconds = {}};
   int64_t eval_batch_size = 0;  // 0: as train.batch_size

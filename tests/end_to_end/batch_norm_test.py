@@ -115,6 +115,33 @@ def no_side_effects(work):
             check(tracked == batches, f"{name}: {tracked} batches tracked, expected {batches}")
 
 
+def frozen_by_name(work):
+    # B03: a frozen layer keeps its weights and its statistics, also from a run that it starts with; the others move.
+    work.train("source", *NORM, "checkpoint.best=none")
+    words = [*NORM, "train.frozen=[embedding.*, encoder.layers.0.*]"]
+    work.train("tuned", *words, "--init-from", "source")
+    files = [h5py.File(work.file(run, "checkpoints", work.checkpoints(run)[-1]), "r") for run in ("source", "tuned")]
+    counts = {True: 0, False: 0}
+    for group in ("model", "buffers"):
+        for name in files[0][group]:
+            stays = name.startswith(("embedding.", "encoder.layers.0."))
+            same = bool((files[0][group][name][()] == files[1][group][name][()]).all())
+            check(same == stays, f"{group}/{name}: the same is {same}")
+            counts[stays] += 1
+    check(counts[True] > 15 and counts[False] > 15, f"{counts}")
+    check("encoder.layers.0.attention.query.weight: not trainable" in work.call("inspect", work.file("tuned", "checkpoints", work.checkpoints("tuned")[-1])).stdout,
+          "inspect says what is not trainable")
+    check(not any(name.startswith("encoder.layers.0") for slot in files[1]["optimizer"] for name in files[1]["optimizer"][slot]), "no moments of what is frozen")
+    for file in files:
+        file.close()
+    # Stopped and taken up again it is the same run.
+    work.copy_as_killed("tuned", 4, "half")
+    work.resume("half")
+    check(work.same("tuned", "half") is None, f"resumed: {work.same('tuned', 'half')}")
+    work.refused(2, ["train", "config.yaml", "-o", "run", "train.frozen=[encoder.layer.0.*]"], "train.frozen", "encoder.layer.0.*", "embedding.tokens.weight")
+    work.refused(2, ["train", "config.yaml", "-o", "run", "train.frozen='*'"], "train.frozen", "none to train")
+
+
 def told_as_used(work):
     # Where only the running statistics can be used, eval does not say that it used others.
     work.train("layers", "eval.every=12")
@@ -134,6 +161,6 @@ def told_as_used(work):
 
 
 with Workplace() as work:
-    for part in (one_row, one_row_elsewhere, statistics, no_side_effects, told_as_used):
+    for part in (one_row, one_row_elsewhere, statistics, no_side_effects, frozen_by_name, told_as_used):
         part(work)
 finish(110)

@@ -93,6 +93,9 @@ with Workplace() as work:
     refused(work, 4, ["train", "config.yaml", "-o", "other", "--init-from", "run", "model.layers=3"], "encoder.layers.2", "difference", run="other")
     done = work.call("train", "config.yaml", "-o", "other", "--init-from", "run", "--init-only", "encoder.layers.0.*", "model.layers=3")
     check(done.returncode == 0 and "taken" in done.stderr, done.stderr)
+    # Projections that the weights' model lacks start as copies of those it has.
+    done = work.call("train", "config.yaml", "-o", "long", "--init-from", "run", "model.attention.type=longformer")
+    check(done.returncode == 0 and "12 that it lacks are copies of these" in done.stderr, done.stderr)
     # Loss that is not finite: the policy, the place, and the last good checkpoint.
     done = work.train("hot", "optim.lr=1e30", "optim.clip_norm=0", "optim.type=sgd", "schedule.type=constant", "schedule.warmup=0", "checkpoint.every=1", code=5)
     check("update" in done.stderr and "not finite" in done.stderr, done.stderr)
