@@ -8,7 +8,9 @@ EncoderBlock::EncoderBlock(const nn::Builder& build, const std::string& name, co
       dropout_(s.dropout),
       attention_norm_(build, name + ".attention_norm", s.dim, s.norm[static_cast<size_t>(layer)], s.batch_norm),
       feed_forward_norm_(build, name + ".feed_forward_norm", s.dim, s.norm[static_cast<size_t>(layer)], s.batch_norm),
-      attention_(make_attention(build, name + ".attention", {.dim = s.dim, .max_length = max_length, .layer = layer, .norm_epsilon = s.batch_norm.epsilon}, s.attention)),
+      attention_(make_attention(build, name + ".attention",
+                                {.dim = s.dim, .max_length = max_length, .layer = layer, .norm_epsilon = s.batch_norm.epsilon},
+                                s.attention)),
       feed_forward_(build, name + ".feed_forward", s.dim, s.feed_forward) {}
 
 Variable EncoderBlock::forward(Context& context, const Variable& x, const Packing& packing, Beside& beside) {

@@ -77,7 +77,7 @@ void from_config(const AttnInput& o, const Words& words, Command& command, AttnS
   else s.description = datasets::open_dataset(s.experiment.data, {.parts = {data::Part::train}})->description();
   s.threads = make_threads(s.experiment.train);
   s.on = {s.experiment.train.device, s.threads.get()};
-  s.model = make_model(s.experiment, s.description);
+  s.model = make_model(s.experiment, s.description, Use::look);
 }
 
 void from_run(const AttnInput& o, const Words& words, Command& command, AttnSubject& s) {

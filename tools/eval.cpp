@@ -30,16 +30,18 @@ data::Part part_of(const std::string& word) {
 }
 
 // "running statistics of 6750 batches", or nothing for a model without BatchNorm.
-std::string statistics_text(nn::Model& model, const std::string& source, int64_t batches) {
+std::string statistics_text(nn::Model& model, const std::string& source, int64_t batches, int64_t step) {
   nn::ModelState state;
   model.visit(state);
+  const nn::BatchNorms norms = nn::batch_norms(state, step);
+  if (norms.all == 0) return {};
+  const std::string some = norms.own < norms.all ? fmt::format(" ({} of {}, the others are frozen)", norms.own, norms.all) : "";
+  if (source == "batch") return fmt::format("its own statistics for each of {} evaluated batches{}", batches, some);
+  if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches{}", batches, some);
+  int64_t most = 0;  // those that were frozen by name have seen fewer
   for (const nn::Buffer* b : state.buffers)
-    if (b->name.ends_with(".num_batches_tracked")) {
-      if (source == "batch") return fmt::format("its own statistics for each of {} evaluated batches", batches);
-      if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches", batches);
-      return fmt::format("running statistics from {} training batches", b->value.data<int64_t>()[0]);
-    }
-  return {};
+    if (b->name.ends_with(".num_batches_tracked")) most = std::max(most, b->value.data<int64_t>()[0]);
+  return fmt::format("running statistics from {} training batches", most);
 }
 
 // An evaluation says what it used, so where nothing but the running statistics can be used, others are refused.
@@ -53,6 +55,13 @@ void check_statistics(const Trained& t, const std::string& source) {
     fail(ExitCode::usage, "--batchnorm {}: '{}' keeps the model's BatchNorm at its running statistics; leave the option out, or add {}",
          source, norm.freeze ? "model.norm.freeze: true" : fmt::format("model.norm.freeze_from: {}", norm.freeze_from),
          norm.freeze ? "model.norm.freeze=false" : "model.norm.freeze_from=0");
+  nn::ModelState state;
+  t.model->visit(state);
+  if (nn::batch_norms(state, train::step_of(t.checkpoint)).own == 0)
+    fail(ExitCode::usage,
+         "--batchnorm {}: 'train.frozen' keeps every BatchNorm at its running statistics; leave the option out, or add "
+         "train.frozen=[]",
+         source);
 }
 
 nlohmann::ordered_json json_of(const train::Metric& m) {
@@ -190,11 +199,11 @@ ExitCode evaluate(Command& command, const Options& o) {
       .step = train::step_of(t.checkpoint),
       .batchnorm = o.batchnorm == "batch" ? train::BatchNormSource::batch : train::BatchNormSource::running};
   if (o.batchnorm != "running")
-    refuse_passes_over_one_row(t.experiment, *dataset, o.batchnorm == "batch" ? part : data::Part::train, s.step, s.batch_size,
+    refuse_passes_over_one_row(*t.model, *dataset, o.batchnorm == "batch" ? part : data::Part::train, s.step, s.batch_size,
                                "choose another eval.batch_size, or --batchnorm running");
   const int64_t batches =
       o.batchnorm == "recalibrate" ? train::recalibrate(*t.model, *dataset, s) : (dataset->size(part) + s.batch_size - 1) / s.batch_size;
-  const std::string statistics = statistics_text(*t.model, o.batchnorm, batches);
+  const std::string statistics = statistics_text(*t.model, o.batchnorm, batches, s.step);
   command.log.info("{}: {} weights of step {}{}", printable(t.file.string()), t.weights, train::step_of(t.checkpoint),
                    statistics.empty() ? "" : "; BatchNorm: " + statistics);
   if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())

@@ -49,22 +49,25 @@ std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings& s) {
 
 namespace {
 
-void freeze(nn::Model& model, const std::vector<std::string>& patterns) {
+void freeze(nn::Model& model, const std::vector<std::string>& patterns, Use use) {
   nn::ModelState state;
   model.visit(state);
   const std::vector<std::string> unmatched = nn::freeze(state, patterns);
+  if (use == Use::look) return;
   if (!unmatched.empty())
-    fail(ExitCode::usage, "'train.frozen' names '{}', but no parameter of the model is called so; the first is '{}', and `tapeformer inspect` "
-         "lists those of a run", printable(unmatched.front()), state.parameters.front()->name);
+    fail(ExitCode::usage,
+         "'train.frozen' names '{}', but no parameter of the model is called so; the first is '{}', and `tapeformer inspect` "
+         "lists those of a run",
+         printable(unmatched.front()), state.parameters.front()->name);
   if (std::none_of(state.parameters.begin(), state.parameters.end(), [](const Parameter* p) { return p->trainable; }))
     fail(ExitCode::usage, "'train.frozen' matches every parameter of the model and leaves none to train");
 }
 
 }  // namespace
 
-std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Description& description) {
+std::unique_ptr<nn::Model> make_model(const Experiment& e, const data::Description& description, Use use) {
   auto model = models::make_model({.seed = e.train.seed, .dtype = e.train.dtype}, e.model, description);
-  if (!e.train.frozen.empty()) freeze(*model, e.train.frozen);
+  if (!e.train.frozen.empty()) freeze(*model, e.train.frozen, use);
   return model;
 }
 
@@ -140,7 +143,7 @@ Trained load_trained(const std::string& run_or_file, const std::string& weights,
   t.description.empty = t.experiment.data.empty;
   t.threads = make_threads(t.experiment.train);
   t.on = {t.experiment.train.device, t.threads.get()};
-  t.model = make_model(t.experiment, t.description);
+  t.model = make_model(t.experiment, t.description, Use::look);
   const bool averaged = weights == "ema" || (weights.empty() && train::has_averages(t.checkpoint));
   t.weights = averaged ? "averaged" : "raw";
   nn::ModelState state;

@@ -41,7 +41,8 @@ std::string first_fault(const std::string& report);
 
 // Threads as the settings say.
 std::unique_ptr<ThreadPool> make_threads(const train::TrainSettings&);
-std::unique_ptr<nn::Model> make_model(const Experiment&, const data::Description&);
+// With what train.frozen names frozen. Error(usage) where it names nothing of the model or all of it, unless the model is only looked at.
+std::unique_ptr<nn::Model> make_model(const Experiment&, const data::Description&, Use use = Use::run);
 
 // What the data would say, from the config where it does, else from these numbers or their defaults; nothing is read. A number that the
 // config has no use for is Error(usage).

@@ -35,14 +35,16 @@ Summary summarise(const Experiment& e, const Options& o) {
   const auto model = make_model(e, s.data);
   nn::ModelState state;
   model->visit(state);
+  int64_t trained_bytes = 0;
   for (const Parameter* p : state.parameters) {
     s.parameters += p->value.count();
     s.parameter_bytes += static_cast<int64_t>(p->value.bytes());
+    s.gradient_bytes += static_cast<int64_t>(p->value.bytes());  // made with the parameter, frozen or not
     if (!p->trainable) continue;
     s.trainable += p->value.count();
-    s.gradient_bytes += static_cast<int64_t>(p->value.bytes());
+    trained_bytes += static_cast<int64_t>(p->value.bytes());
   }
-  s.slot_bytes = s.gradient_bytes * static_cast<int64_t>(optim::make_optimizer(e.train.optimizer)->slots().size());
+  s.slot_bytes = trained_bytes * static_cast<int64_t>(optim::make_optimizer(e.train.optimizer)->slots().size());
   for (const nn::Buffer* b : state.buffers) {
     s.buffers += b->value.count();
     s.buffer_bytes += static_cast<int64_t>(b->value.bytes());

@@ -5,12 +5,17 @@
 #include <limits>
 #include <optional>
 
+#include "framework/nn/batch_norm.h"
 #include "framework/train/trainer.h"
 
 namespace tapeformer::tools {
 namespace {
 
-bool uses_own_statistics(const models::ModelSettings& m, int64_t step) { return m.has_batch_norm() && !m.batch_norm.frozen(step); }
+bool uses_own_statistics(nn::Model& model, int64_t step) {
+  nn::ModelState state;
+  model.visit(state);
+  return nn::batch_norms(state, step).own > 0;
+}
 
 std::optional<int64_t> sample_of_one_row(const data::Dataset& dataset) {
   for (int64_t i = 0; i < dataset.size(data::Part::train); ++i)
@@ -59,10 +64,10 @@ std::string name_of(const data::Dataset& dataset, data::Part part, int64_t sampl
 
 }  // namespace
 
-void refuse_passes_over_one_row(const Experiment& e, const data::Dataset& dataset, data::Part part, int64_t step, int64_t batch_size,
+void refuse_passes_over_one_row(nn::Model& model, const data::Dataset& dataset, data::Part part, int64_t step, int64_t batch_size,
                                 std::string_view instead) {
   const int64_t samples = dataset.size(part);
-  if (!uses_own_statistics(e.model, step) || samples == 0) return;
+  if (!uses_own_statistics(model, step) || samples == 0) return;
   // Only the last batch may be smaller than the others.
   for (int64_t i = batch_size == 1 ? 0 : samples - 1; i < samples; ++i)
     if ((batch_size == 1 || samples % batch_size == 1) && dataset.length(part, i) < 2)
@@ -71,9 +76,9 @@ void refuse_passes_over_one_row(const Experiment& e, const data::Dataset& datase
            samples, data::name_of(part), batch_size, name_of(dataset, part, i), instead);
 }
 
-void refuse_training_on_one_row(const Experiment& e, const data::Dataset& dataset) {
+void refuse_training_on_one_row(const Experiment& e, nn::Model& model, const data::Dataset& dataset) {
   const train::TrainSettings& s = e.train;
-  if (!uses_own_statistics(e.model, 0)) return;
+  if (!uses_own_statistics(model, 0)) return;
   if (s.batch_tokens == 0) {
     refuse_batches_of_one_sample(s, dataset);
   } else if (const auto sample = alone_in_token_batches(s, dataset)) {
@@ -83,7 +88,7 @@ void refuse_training_on_one_row(const Experiment& e, const data::Dataset& datase
          s.batch_tokens, name_of(dataset, data::Part::train, *sample));
   }
   if (s.eval_batchnorm == train::BatchNormSource::batch)
-    refuse_passes_over_one_row(e, dataset, data::Part::valid, 0, s.eval_batch_size > 0 ? s.eval_batch_size : s.batch_size,
+    refuse_passes_over_one_row(model, dataset, data::Part::valid, 0, s.eval_batch_size > 0 ? s.eval_batch_size : s.batch_size,
                                "choose another eval.batch_size, set eval.batchnorm to running, or use layer_norm");
 }
 

@@ -106,8 +106,15 @@ void refuse_small_disk(const train::DiskNeed& need, const std::filesystem::path&
       text(need.log_bytes), text(*free));
 }
 
+// ", of which 5000 are frozen", or nothing.
+std::string frozen_of(train::Trainer& trainer) {
+  int64_t n = 0;
+  for (const Parameter* p : trainer.model_state().parameters) n += p->trainable ? 0 : p->value.count();
+  return n > 0 ? fmt::format(", of which {} are frozen", n) : "";
+}
+
 // The vocabulary and the labels of another run must be those of this data, or its embeddings and outputs mean something else.
-void take_parameters(Log& log, const Options& options, const data::Description& here, train::Trainer& trainer) {
+void take_parameters(Log& log, const Options& options, uint64_t run_seed, const data::Description& here, train::Trainer& trainer) {
   const auto file = checkpoint_of(options.init_from, log);
   const io::Checkpoint other = io::read_checkpoint(file);
   const data::Description there = train::description_of(other, file.string());
@@ -116,6 +123,14 @@ void take_parameters(Log& log, const Options& options, const data::Description& 
          printable(file.string()), there.labels != here.labels ? "set of labels" : "vocabulary");
   const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
   const std::string copied = counts.copied > 0 ? fmt::format("{} that it lacks are copies of these, ", counts.copied) : "";
+  const uint64_t seed = train::seed_of(other);
+  for (const nn::Buffer* b : trainer.model_state().buffers)
+    if (b->frozen && b->name.ends_with(".redraws") && seed != run_seed) {
+      log.warn(
+          "{}: 'train.frozen' keeps {}, but what it counts was drawn from 'run.seed' {} and is drawn from {} here; give both runs one seed",
+          printable(file.string()), b->name, seed, run_seed);
+      break;
+    }
   log.info("{}: {} tensors taken, {}{} left in the file, {} stay as initialised", printable(file.string()), counts.taken, copied,
            counts.left_in_file, counts.left_as_initialised);
 }
@@ -151,9 +166,9 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
          known->fingerprint, dataset->description().fingerprint);
   if (dataset->size(data::Part::train) == 0) fail(ExitCode::data, "the training part has no samples");
   refuse_patience_for_nothing(experiment.train, *dataset);
-  refuse_training_on_one_row(experiment, *dataset);
   const auto threads = make_threads(experiment.train);
   const auto model = make_model(experiment, dataset->description());
+  refuse_training_on_one_row(experiment, *model, *dataset);
   train::ProgressWriter progress({.style = style_of(command.progress), .every = experiment.train.log_every});
   const std::vector<std::string> overrides(options.words.begin() + (continued ? 0 : 1), options.words.end());
   train::Trainer trainer(
@@ -171,7 +186,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
        .config_sha256 = config_digest(document),
        .deadline = options.deadline});
   if (continued) trainer.restore(continued->checkpoint, continued->file);
-  if (!options.init_from.empty()) take_parameters(command.log, options, dataset->description(), trainer);
+  if (!options.init_from.empty()) take_parameters(command.log, options, experiment.train.seed, dataset->description(), trainer);
   if (trainer.complete()) {
     say_complete(command.log, trainer.state());
     return ExitCode::done;
@@ -186,8 +201,8 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer, config_digest(document));
   if (const auto updates = trainer.expected_updates())
-    command.log.info("training to {}step {} from step {}, {} parameters", updates == trainer.total_updates() ? "" : "about ", *updates,
-                     trainer.state().step, parameters_of(trainer));
+    command.log.info("training to {}step {} from step {}, {} parameters{}", updates == trainer.total_updates() ? "" : "about ", *updates,
+                     trainer.state().step, parameters_of(trainer), frozen_of(trainer));
   try {
     const ExitCode code = trainer.run();
     status.finish(code);

@@ -30,16 +30,16 @@ struct SinkhornCall {
 };
 
 // L = (scores + noise) / temperature, then `iterations` times: from each row its log-sum-exp, then from each column its own. p = exp(L)
-// [rows, heads * width], 0 outside of the matrices. `noise` without data: none. Causal: row u of p is the softmax of L over the columns before
-// u instead, 0 from there on.
+// [rows, heads * width], 0 outside of the matrices. `noise` without data: none. Causal: row u of p is the softmax of L over the columns
+// before u instead, 0 from there on.
 template <class T>
 struct SinkhornForward {
   static void reference(const Execution&, const SinkhornCall&, View<const T> scores, View<const T> noise, View<T> p);
   static void cpu(const Execution&, const SinkhornCall&, View<const T> scores, View<const T> noise, View<T> p);
 };
 
-// From dp: dL = p dp, then the steps backwards, each dL -= exp(L) times the sums of dL along the axis that was normalised; dscores (+)= dL /
-// temperature, and 0 outside of the matrices. L is computed again. Causal: dL_uv = p_uv (dp_uv - sum over w of p_uw dp_uw).
+// From dp: dL = p dp, then the steps backwards, each dL -= exp(L) times the sums of dL along the axis that was normalised; dscores (+)= dL
+// / temperature, and 0 outside of the matrices. L is computed again. Causal: dL_uv = p_uv (dp_uv - sum over w of p_uw dp_uw).
 template <class T>
 struct SinkhornBackward {
   static void reference(const Execution&, const SinkhornCall&, View<const T> scores, View<const T> noise, View<const T> dp, View<T> dscores,

@@ -73,6 +73,20 @@ void BatchNorm::visit(Visitor& visitor) {
                        {"freeze_from", settings.freeze_from}});
 }
 
+bool is_frozen(const LayerFacts& facts, int64_t step) {
+  const auto from = std::get<int64_t>(facts.at("freeze_from"));
+  return std::get<bool>(facts.at("frozen")) || (from > 0 && step >= from);
+}
+
+BatchNorms batch_norms(const ModelState& model, int64_t step) {
+  BatchNorms out;
+  for (const auto& [layer, facts] : model.layers) {
+    ++out.all;
+    out.own += !is_frozen(facts, step);
+  }
+  return out;
+}
+
 void BatchNorm::fold_into(const Tensor& w, const Tensor& b) const {
   const int64_t channels = weight.value.count();
   std::vector<double> s, t;

@@ -34,4 +34,12 @@ struct BatchNorm {
   void move_statistics(Mode mode, int64_t rows, const Tensor& mean, const Tensor& m2);
 };
 
+// By what its visit() tells: whether it uses the running statistics in the training of this step.
+bool is_frozen(const LayerFacts& of_batch_norm, int64_t step);
+// How many a model has, and how many of them use each batch's own statistics at this step.
+struct BatchNorms {
+  int64_t all = 0, own = 0;
+};
+BatchNorms batch_norms(const ModelState&, int64_t step);
+
 }  // namespace tapeformer::nn

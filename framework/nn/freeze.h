@@ -8,7 +8,7 @@
 
 namespace tapeformer::nn {
 
-// Patterns are names that may have *. Returns those that no parameter's name matches.
+// Patterns are names that may have *. With a buffer all of its owner's are frozen. Returns the patterns that no parameter's name matches.
 std::vector<std::string> freeze(const ModelState&, const std::vector<std::string>& patterns);
 
 }  // namespace tapeformer::nn

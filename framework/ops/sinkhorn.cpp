@@ -119,8 +119,9 @@ Variable sinkhorn(Context& ctx, const Variable& scores, const Tensor& noise, con
   check_matrix(ctx, "sinkhorn", "scores", scores.value);
   require(settings.iterations >= 1 && settings.temperature > 0, "sinkhorn: {} iterations at temperature {}", settings.iterations,
           settings.temperature);
-  const kernels::SinkhornCall call{&blocks, settings.heads, width_of("sinkhorn", scores.value, blocks, settings.heads), settings.temperature,
-                                   settings.iterations, settings.causal};
+  const kernels::SinkhornCall call{
+      &blocks,        settings.heads, width_of("sinkhorn", scores.value, blocks, settings.heads), settings.temperature, settings.iterations,
+      settings.causal};
   if (noise.defined()) check_tensor("sinkhorn", "noise", noise, ctx.dtype, scores.value.shape());
   const ProfileScope profile(ctx, "sinkhorn", [&] { return sinkhorn_work(scores.value, call); });
   Variable p;

@@ -25,10 +25,10 @@ struct SinkhornSettings {
   int iterations = 1;
   bool causal = false;
 };
-// exp of (scores + noise) / temperature after `iterations` of normalising rows, then columns, in the log domain: nearly doubly stochastic, 0
-// outside of the matrices. Given permutations (of best_permutations), the value is those of 0 and 1, and the gradient that of the soft
-// matrices (straight through: Bengio, Leonard, Courville 2013, 1308.3432). Causal: row u is the softmax over the blocks before u and nothing
-// else, as a column's sum would have rows behind it; row 0 is 0.
+// exp of (scores + noise) / temperature after `iterations` of normalising rows, then columns, in the log domain: nearly doubly stochastic,
+// 0 outside of the matrices. Given permutations (of best_permutations), the value is those of 0 and 1, and the gradient that of the soft
+// matrices (straight through: Bengio, Leonard, Courville 2013, 1308.3432). Causal: row u is the softmax over the blocks before u and
+// nothing else, as a column's sum would have rows behind it; row 0 is 0.
 Variable sinkhorn(Context&, const Variable& scores, const Tensor& noise, const Packing& blocks, const SinkhornSettings&,
                   const Tensor& permutations = {});
 

@@ -102,13 +102,21 @@ void refuse(const std::string& file, const std::vector<std::string>& differences
        differences.size() > shown ? fmt::format("\n  and {} more", differences.size() - shown) : "");
 }
 
+// What was not trained has no average.
+bool has_average(const io::Checkpoint& file, const std::string& parameter) {
+  return attribute_or(file, "/model/" + parameter, "trainable", true);
+}
+
 // Everything is compared before anything is copied.
 void restore_model_tensors(const io::Checkpoint& file, const std::string& name, nn::ModelState& model, const std::string& parameter_group) {
-  Differences parameters(file, parameter_group), buffers(file, "/buffers/");
+  Differences parameters(file, parameter_group), untrained(file, "/model/"), buffers(file, "/buffers/");
   std::vector<Copy> copies;
-  for (const Parameter* p : model.parameters) copies.push_back({parameters.find(p->name, p->value), p->value});
+  for (const Parameter* p : model.parameters) {
+    const bool as_it_was = parameter_group == "/ema/" && !has_average(file, p->name);
+    copies.push_back({(as_it_was ? untrained : parameters).find(p->name, p->value), p->value});
+  }
   for (const nn::Buffer* b : model.buffers) copies.push_back({buffers.find(b->name, b->value), b->value});
-  std::vector<std::string> differences;
+  std::vector<std::string> differences = untrained.not_found();
   parameters.add_to(differences);
   buffers.add_to(differences);
   refuse(name, differences);
@@ -265,7 +273,8 @@ int64_t copy_taken(const nn::ModelState& model, const std::set<std::string>& tak
   int64_t copied = 0;
   for (const Parameter* p : model.parameters) {
     if (taken.contains(p->name) || !taken.contains(p->copy_of.name) || !wanted(p->name)) continue;
-    const auto original = std::find_if(model.parameters.begin(), model.parameters.end(), [&](const Parameter* o) { return o->name == p->copy_of.name; });
+    const auto original =
+        std::find_if(model.parameters.begin(), model.parameters.end(), [&](const Parameter* o) { return o->name == p->copy_of.name; });
     p->value.copy_from((*original)->value.rows(p->copy_of.first_row, p->value.shape()[0]));
     ++copied;
   }
@@ -315,6 +324,8 @@ data::Description description_of(const io::Checkpoint& c, const std::string& fil
 }
 
 int64_t step_of(const io::Checkpoint& c) { return attribute<int64_t>(c, "checkpoint", "/", "step"); }
+
+uint64_t seed_of(const io::Checkpoint& c) { return attribute<uint64_t>(c, "checkpoint", "/data", "seed"); }
 
 bool is_planned(const io::Checkpoint& c) { return !attribute_or(c, "/control", unplanned, false); }
 

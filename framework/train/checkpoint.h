@@ -39,14 +39,15 @@ struct TakeCounts {
   int64_t taken = 0, copied = 0, left_in_file = 0, left_as_initialised = 0;
 };
 // Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern
-// (with *) takes the names that match it and refuses a match of another shape. What starts as a copy of something (Parameter::copy_of) and is
-// not in the file becomes a copy of what was taken.
+// (with *) takes the names that match it and refuses a match of another shape. What starts as a copy of something (Parameter::copy_of) and
+// is not in the file becomes a copy of what was taken.
 TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::ModelState&, const std::string& pattern);
 
 // A text of the file by its path there; Error(checkpoint) where it is missing.
 const std::string& text_of(const io::Checkpoint&, const std::string& file, const std::string& name);
 data::Description description_of(const io::Checkpoint&, const std::string& file);
 int64_t step_of(const io::Checkpoint&);
+uint64_t seed_of(const io::Checkpoint&);  // of its run
 // False for what was saved only because a signal, a limit or the end came at this step.
 bool is_planned(const io::Checkpoint&);
 RunState state_of(const io::Checkpoint&, const std::string& file);

@@ -74,13 +74,9 @@ std::optional<Evaluation> evaluate(nn::Model& model, const data::Dataset& datase
 int64_t recalibrate(nn::Model& model, const data::Dataset& dataset, const EvaluationSettings& s) {
   nn::ModelState state;
   model.visit(state);
-  const auto frozen = [&](const nn::LayerFacts& facts) {
-    const auto from = std::get<int64_t>(facts.at("freeze_from"));
-    return std::get<bool>(facts.at("frozen")) || (from > 0 && s.step >= from);
-  };
   for (const auto& [layer, facts] : state.layers)
     for (const nn::Buffer* b : state.buffers)  // the first batch of a calibration replaces what is there
-      if (b->name.starts_with(layer + ".") && !frozen(facts)) b->value.fill_zero();
+      if (b->name.starts_with(layer + ".") && !nn::is_frozen(facts, s.step)) b->value.fill_zero();
   int64_t batches = 0;
   for_each_batch(dataset, data::Part::train, s, [&](const std::vector<data::Sample>&, const data::Batch& batch) {
     Context context{.on = s.on, .tape = nullptr, .mode = Mode::calibrate, .step = static_cast<uint32_t>(s.step), .dtype = s.dtype};

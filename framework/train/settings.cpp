@@ -76,8 +76,9 @@ void read_train(config::Section s, TrainSettings& out, data::Task task, bool has
            "when a loss or gradient is not finite: stop (exit 5); skip the update; or go back to the last checkpoint's weights");
   s.field("max_skips", out.max_skips, config::between(1, 1 << 30), "skips or rollbacks in a row before the run stops (exit 5)");
   if (out.on_nonfinite == OnNonfinite::stop) s.unused("max_skips", s.path("on_nonfinite"));
-  s.field("frozen", out.frozen,
-          "names of parameters that stay as they are, with *: 'embedding.*'; so do the statistics of BatchNorms and other state of such names");
+  s.field(
+      "frozen", out.frozen,
+      "names of parameters that stay as they are, with *: 'embedding.*'; so do the statistics of BatchNorms and other state of such names");
   config::Section early = s.section("early_stopping", "stop when a metric no longer improves");
   read_metric(early, "metric", out.early_stopping.metric, "what is watched");
   early.field("patience", out.early_stopping.patience, config::between(0, 1 << 30), "evaluations without improvement; 0: off");

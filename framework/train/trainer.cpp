@@ -262,7 +262,8 @@ io::Checkpoint Trainer::checkpoint() {
 DiskNeed Trainer::disk_need() {
   io::Checkpoint like = checkpoint();
   if (updater_.averaging().on())  // there are none yet when averaging begins later
-    for (const Parameter* p : updater_.model_state().parameters) like.tensors["/ema/" + p->name] = p->value;
+    for (const Parameter* p : updater_.model_state().parameters)
+      if (p->trainable) like.tensors["/ema/" + p->name] = p->value;
   std::optional<int64_t> left = expected_updates();
   if (left) *left = std::max<int64_t>(0, *left - state_.step);
   return train::disk_need(parts_.settings, like, left, updates_per_epoch_, static_cast<int64_t>(parts_.run.checkpoints().steps().size()));

@@ -23,7 +23,7 @@ struct AttentionSettings {
   bool causal = false;     // what stands behind a row changes nothing in it
   int64_t max_length = 0;  // of a sequence in the data
   int layer = 0;           // its number, from 0
-  int turn = 0, turns = 1;  // its number among the layers with this variant, and how many those are
+  int turn = 0, turns = 1;     // its number among the layers with this variant, and how many those are
   double norm_epsilon = 1e-5;  // of norms
   int extra_rows = 0;      // learned rows in front of every sequence, part of the packing that forward() gets
 };

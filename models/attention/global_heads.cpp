@@ -84,22 +84,16 @@ TilePlan GlobalHeads::window_and_global(int32_t n, const std::vector<int32_t>& g
 
 // As `stride` has it: rows are listed residue by residue, and among those of one residue the window is a band.
 TilePlan GlobalHeads::dilated_window(int32_t n, const std::vector<int32_t>& global, int stride) const {
-  std::vector<int32_t> rows, begin, end, holes;  // begin, end: of each place's residue; holes: places of global rows
-  for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
-    const auto first = static_cast<int32_t>(rows.size());
-    for (int64_t i = residue; i < n; i += stride) {
-      if (std::binary_search(global.begin(), global.end(), static_cast<int32_t>(i))) holes.push_back(static_cast<int32_t>(rows.size()));
-      rows.push_back(static_cast<int32_t>(i));
-    }
-    begin.resize(rows.size(), first);
-    end.resize(rows.size(), static_cast<int32_t>(rows.size()));
-  }
+  ResidueRows listed = residue_rows(n, stride);
+  std::vector<int32_t> holes;  // places of global rows
+  for (int32_t at = 0; at < n; ++at)
+    if (std::binary_search(global.begin(), global.end(), listed.rows[static_cast<size_t>(at)])) holes.push_back(at);
   std::vector<Interval> runs;
   TilePlan plan = interval_sets_plan(n, n, [&](int32_t at) -> const std::vector<Interval>& {
     runs.clear();
     if (std::binary_search(holes.begin(), holes.end(), at)) return runs;
-    auto from = static_cast<int32_t>(std::max<int64_t>(begin[static_cast<size_t>(at)], int64_t{at} - pattern_.left));
-    const auto to = static_cast<int32_t>(std::min<int64_t>(end[static_cast<size_t>(at)], int64_t{at} + pattern_.right + 1));
+    auto from = static_cast<int32_t>(std::max<int64_t>(listed.begin[static_cast<size_t>(at)], int64_t{at} - pattern_.left));
+    const auto to = static_cast<int32_t>(std::min<int64_t>(listed.end[static_cast<size_t>(at)], int64_t{at} + pattern_.right + 1));
     for (auto hole = std::lower_bound(holes.begin(), holes.end(), from); hole != holes.end() && *hole < to; ++hole) {
       runs.push_back({from, *hole});
       from = *hole + 1;
@@ -107,8 +101,8 @@ TilePlan GlobalHeads::dilated_window(int32_t n, const std::vector<int32_t>& glob
     runs.push_back({from, to});
     return runs;
   });
-  plan.query_rows = rows;
-  plan.key_rows = std::move(rows);
+  plan.query_rows = listed.rows;
+  plan.key_rows = std::move(listed.rows);
   return plan;
 }
 

@@ -12,7 +12,7 @@ struct GlobalPattern {
   int skipped = 0;           // rows in front that are not the sequence's own: learned rows of other layers, never global here
   int count = 1;             // global rows: the first of a sequence, at most all
   std::vector<int> rows = {};  // and those at these places, negative ones from the end; a place that a sequence lacks is left out
-  int left = 0, right = 0;   // the window of the others, without themselves: so many keys
+  int left = 0, right = 0;     // the window of the others, without themselves: so many keys
   std::vector<int> stride = {1};  // from one key of the window to the next; for all heads, or for each
   bool own_projections = false;  // global rows are queries, and look at keys and values, by projections of their own
 };

@@ -34,6 +34,17 @@ void IntervalSets::end_tile() {
   plan_.end_query_tile();
 }
 
+ResidueRows residue_rows(int32_t n, int stride) {
+  ResidueRows out;
+  for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
+    const auto first = static_cast<int32_t>(out.rows.size());
+    for (int64_t i = residue; i < n; i += stride) out.rows.push_back(static_cast<int32_t>(i));
+    out.begin.resize(out.rows.size(), first);
+    out.end.resize(out.rows.size(), static_cast<int32_t>(out.rows.size()));
+  }
+  return out;
+}
+
 TilePlan IntervalSets::finish() {
   if (query_ > 0) end_tile();
   return plan_.finish();

@@ -28,6 +28,12 @@ class IntervalSets {
   std::vector<int32_t> touched_;  // key tiles whose mask is not empty
 };
 
+// The rows of a sequence residue by residue of a stride, and where the run of each one's residue begins and ends among them.
+struct ResidueRows {
+  std::vector<int32_t> rows, begin, end;
+};
+ResidueRows residue_rows(int32_t n, int stride);
+
 // runs(i) gives a range of Interval for query i.
 template <class Runs>
 TilePlan interval_sets_plan(int32_t queries, int32_t keys, Runs&& runs) {

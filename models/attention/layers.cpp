@@ -197,8 +197,8 @@ std::unique_ptr<Attention> make_attention(const nn::Builder& build, const std::s
   settings.dropout = layers.dropout;
   settings.causal = layers.causal;
   settings.extra_rows = layers.extra_rows.count;
-  set_turn(settings, layers.layers);
   const std::vector<HeadGroup>& groups = layers.layers.at(static_cast<size_t>(settings.layer));
+  set_turn(settings, layers.layers);
   if (const auto make = groups[0].variant->make_layer) return make(build, name, settings, groups[0].own_settings.get());
   std::vector<std::unique_ptr<Heads>> heads;
   HeadSettings of_group{.layer = settings, .layer_name = name, .name = name};

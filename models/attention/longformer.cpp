@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Longformer: global rows and, for the others, a window, dilated where a head's stride is above 1; global rows have projections of their own,
-// which start as copies (Beltagy, Peters, Cohan 2020, 2004.05150).
+// Longformer: global rows and, for the others, a window, dilated where a head's stride is above 1; global rows have projections of their
+// own, which start as copies (Beltagy, Peters, Cohan 2020, 2004.05150).
 #include <fmt/format.h>
 
 #include "models/attention/global_heads.h"
@@ -23,7 +23,8 @@ struct LongformerSettings {
     read_global_rows(section, rows);
     section.field("left", left, size, "extra keys a row sees before itself");
     section.field("right", right, size, "extra keys a row sees after itself");
-    section.field("stride", stride, config::between(1, 1 << 30), "rows from one key of the window to the next; a list has one number a head");
+    section.field("stride", stride, config::between(1, 1 << 30),
+                  "rows from one key of the window to the next; a list has one number a head");
     section.field("share_projections", share_projections, "true: global rows use the projections of the others");
   }
   void check(config::Section& section, const Choice& choice) const {

@@ -54,8 +54,9 @@ struct SinkhornSettings {
     if (!choice.layer.causal) return;
     section.unused("iterations", choice.causal_key);
     const auto knows_the_end = [&](const char* key, std::string_view value, const char* advice) {
-      section.fault(key, fmt::format("'{}' is {}, but '{}' is true: the first blocks would hold what stands behind them", section.path(key), value,
-                                     choice.causal_key),
+      section.fault(key,
+                    fmt::format("'{}' is {}, but '{}' is true: the first blocks would hold what stands behind them", section.path(key),
+                                value, choice.causal_key),
                     advice);
     };
     if (hard) knows_the_end("hard", "true", "set it to false");
@@ -124,7 +125,8 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   if (own_.hard)
     permutations =
         context.structure(s.name + ".permutations", [&] { return ops::best_permutations(context, scores.value, noise, blocks, s.heads); });
-  const Variable p = ops::sinkhorn(context, scores, noise, blocks, {s.heads, own_.temperature, own_.iterations, s.layer.causal}, permutations);
+  const Variable p =
+      ops::sinkhorn(context, scores, noise, blocks, {s.heads, own_.temperature, own_.iterations, s.layer.causal}, permutations);
 
   ops::SortedBlocksSettings of_keys{
       .heads = s.heads, .block = own_.block, .most = own_.sort_cut, .own = own_rows(), .first_column = width, .columns = width};
@@ -135,9 +137,9 @@ HeadOutput Sinkhorn::forward(Context& context, HeadInput& input) {
   const Variable o = ops::cross_attention(context, queries, keys.rows, values.rows, input.packing, *keys.packing,
                                           plans(input.packing, blocks, keys, permutations), softmax());
   if (!own_.add_full) return o;
-  const ops::AttentionPart full =
-      s.layer.causal ? prefix_part(input.packing, input.packing, [&](int32_t n, int32_t i) { return full_end(n, i); })
-                     : full_part(input.packing, input.packing);
+  const ops::AttentionPart full = s.layer.causal
+                                      ? prefix_part(input.packing, input.packing, [&](int32_t n, int32_t i) { return full_end(n, i); })
+                                      : full_part(input.packing, input.packing);
   return ops::add(context, o, ops::attention(context, input.projected, input.packing, full, softmax()));
 }
 

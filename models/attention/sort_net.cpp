@@ -34,29 +34,17 @@ ops::RowMapPointer block_map(const Packing& packing, const Packing& blocks, int3
   return map;
 }
 
-// The blocks before each, or its first row alone; what there is of u times weight(u).
-template <class Weight>
-ops::RowMapPointer before_map(const Packing& blocks, const Weight& weight) {
+// For each block u the rows first(b, u) ... first(b, u) + count(u) - 1 of x, each times weight(u).
+template <class First, class Count, class Weight>
+ops::RowMapPointer runs_map(int64_t rows, const Packing& blocks, const First& first, const Count& count, const Weight& weight) {
   auto map = std::make_shared<RowMap>();
-  map->rows = blocks.rows();
+  map->rows = rows;
   for (int b = 0; b < blocks.sequences(); ++b)
     for (int32_t u = 0; u < blocks.length(b); ++u) {
-      for (int32_t v = 0; v < u; ++v) {
-        map->source.push_back(blocks.offsets()[static_cast<size_t>(b)] + v);
+      for (int32_t v = 0; v < count(u); ++v) {
+        map->source.push_back(first(b, u) + v);
         map->weight.push_back(weight(u));
       }
-      map->begin.push_back(static_cast<int32_t>(map->source.size()));
-    }
-  return map;
-}
-template <class Weight>
-ops::RowMapPointer first_row_map(const Packing& packing, const Packing& blocks, int32_t block, const Weight& weight) {
-  auto map = std::make_shared<RowMap>();
-  map->rows = packing.rows();
-  for (int b = 0; b < packing.sequences(); ++b)
-    for (int32_t u = 0; u < blocks.length(b); ++u) {
-      map->source.push_back(packing.offsets()[static_cast<size_t>(b)] + u * block);
-      map->weight.push_back(weight(u));
       map->begin.push_back(static_cast<int32_t>(map->source.size()));
     }
   return map;
@@ -119,8 +107,13 @@ Variable SortNet::up_to_first(Context& context, const Variable& of_blocks, const
   const bool mean = form_ == Form::attention;
   const auto of_row = [&](int32_t u) { return mean ? 1 / (1.0 * u * block + 1) : 1; };
   const auto of_block = [&](int32_t u) { return mean ? block * of_row(u) : 1; };
-  return ops::add(context, ops::sparse_rows(context, of_blocks, before_map(blocks, of_block)),
-                  ops::sparse_rows(context, projected, first_row_map(packing, blocks, block, of_row)));
+  const auto before = runs_map(
+      blocks.rows(), blocks, [&](int b, int32_t) { return blocks.offsets()[static_cast<size_t>(b)]; }, [](int32_t u) { return u; },
+      of_block);
+  const auto own = runs_map(
+      packing.rows(), blocks, [&](int b, int32_t u) { return packing.offsets()[static_cast<size_t>(b)] + u * block; },
+      [](int32_t) { return 1; }, of_row);
+  return ops::add(context, ops::sparse_rows(context, of_blocks, before), ops::sparse_rows(context, projected, own));
 }
 
 Variable SortNet::scores(Context& context, const Variable& projected, const Packing& packing, const Packing& blocks, int32_t block) {

@@ -26,9 +26,10 @@ struct StrideSettings {
     check_per_head(section, "stride", stride, choice);
     check_per_head(section, "reach", reach, choice);
     if (!include_self && std::find(reach.begin(), reach.end(), 0) != reach.end())
-      section.fault("reach",
-                    fmt::format("'{}' has a 0, but '{}' is false: a row would see no key", section.path("reach"), section.path("include_self")),
-                    "give a reach of at least 1");
+      section.fault(
+          "reach",
+          fmt::format("'{}' has a 0, but '{}' is false: a row would see no key", section.path("reach"), section.path("include_self")),
+          "give a reach of at least 1");
   }
 };
 
@@ -49,18 +50,16 @@ class Stride : public PlannedHeads {
 
   TilePlan plan(int32_t n, int head) const override {
     const int stride = of_head(own_.stride, settings(), head), reach = of_head(own_.reach, settings(), head);
-    std::vector<int32_t> rows, first, end;
-    for (int32_t residue = 0; residue < std::min(stride, n); ++residue) {
-      const auto begin = static_cast<int64_t>(rows.size());
-      for (int64_t i = residue; i < n; i += stride) rows.push_back(static_cast<int32_t>(i));
-      for (int64_t at = begin; at < static_cast<int64_t>(rows.size()); ++at) {
-        first.push_back(static_cast<int32_t>(std::max(begin, at - reach)));
-        end.push_back(static_cast<int32_t>(std::min<int64_t>(static_cast<int64_t>(rows.size()), at + reach + 1)));
-      }
+    auto [rows, first, end] = residue_rows(n, stride);
+    for (int64_t at = 0; at < n; ++at) {
+      int32_t &from = first[static_cast<size_t>(at)], &to = end[static_cast<size_t>(at)];
+      from = static_cast<int32_t>(std::max<int64_t>(from, at - reach));
+      to = static_cast<int32_t>(std::min<int64_t>(to, at + reach + 1));
     }
-    TilePlan plan = own_.include_self ? interval_plan(n, first, end) : interval_sets_plan(n, n, [&](int32_t at) {
-      return std::array{Interval{first[static_cast<size_t>(at)], at}, Interval{at + 1, end[static_cast<size_t>(at)]}};
-    });
+    TilePlan plan =
+        own_.include_self ? interval_plan(n, first, end) : interval_sets_plan(n, n, [&, &first = first, &end = end](int32_t at) {
+          return std::array{Interval{first[static_cast<size_t>(at)], at}, Interval{at + 1, end[static_cast<size_t>(at)]}};
+        });
     plan.query_rows = rows;
     plan.key_rows = std::move(rows);
     return plan;

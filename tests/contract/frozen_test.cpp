@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Freezing by name with every attention variant and both norms: what is frozen keeps its bytes, and the others' gradients are those of a
 // model without anything frozen, whichever part of a fused op is.
-#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "framework/core/parallel.h"
 #include "framework/nn/freeze.h"
+#include "framework/optim/optimizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/devices.h"
 #include "tests/support/matrix.h"
@@ -20,6 +20,7 @@ namespace {
 struct Model {
   std::unique_ptr<nn::Model> model;
   nn::ModelState state;
+  std::unique_ptr<optim::Optimizer> optimizer = optim::make_optimizer({});
 
   Model(std::string_view variant, Dtype dtype, std::vector<std::string> overrides, const std::vector<std::string>& frozen)
       : model(models::make_model({.seed = 21, .dtype = dtype}, compare_settings(variant, std::move(overrides)), token_description())) {
@@ -27,17 +28,18 @@ struct Model {
     CHECK(nn::freeze(state, frozen).empty());
   }
 
-  // Adds the gradients of an update, and lets the model do what it does after one.
+  // Adds the gradients of an update, moves the parameters, and lets the model do what it does after one.
   void update(const TestDevice& device, uint32_t step) {
     const data::Batch batch = token_batch(token_description(), {3, 17, 65}, step);
     Tape tape(device.on);
     Context context{.on = device.on, .tape = &tape, .mode = Mode::train, .seed = 21, .step = step, .dtype = device.dtype};
     tape.backward(model->loss(context, model->forward(context, batch), batch).sum);
     Context after{.on = device.on, .mode = Mode::train, .seed = 21, .step = step, .dtype = device.dtype};
+    optimizer->step(device.on, step, 0.01, 1, 0, state.parameters);
     model->after_update(after);
   }
 
-  // All tensors by name; those of parameters that are trained are their gradients.
+  // The values of all parameters and buffers by name.
   std::map<std::string, Tensor> tensors() const {
     std::map<std::string, Tensor> out;
     for (const Parameter* p : state.parameters) out[p->name] = p->value.clone();
@@ -51,31 +53,26 @@ bool same_bytes(const Tensor& a, const Tensor& b) { return a.bytes() == b.bytes(
 }  // namespace
 
 TEST_CASE("B03: a frozen layer keeps its weights, statistics, centroids and draws", "[frozen]") {
-  int moved = 0;
+  std::map<std::string, int> moved;  // by the last part of the name, of what is not frozen
   for (const auto& v : models::attention_variants())
     for (const char* norm : {"layer_norm", "batch_norm"})
       for (const TestDevice& device : test_devices()) {
-        INFO(v.name << " " << norm << " on " << device.name);
         Model m(v.name, device.dtype, {fmt::format("model.norm.type={}", norm)}, {"encoder.layers.0.*"});
         const auto before = m.tensors();
-        for (uint32_t step = 1; step <= 1000; step += step < 3 ? 1 : 997) m.update(device, step);  // Performer draws after 1,000
+        for (const uint32_t step : {1u, 2u, 1000u}) m.update(device, step);  // Performer draws anew after 1,000
         const auto after = m.tensors();
-        for (const nn::Buffer* b : m.state.buffers) {
-          INFO(b->name);
-          if (b->name.starts_with("encoder.layers.0.")) CHECK(same_bytes(before.at(b->name), after.at(b->name)));
-          else moved += !same_bytes(before.at(b->name), after.at(b->name));
+        for (const auto& [name, value] : before) {
+          INFO(v.name << " " << norm << " on " << device.name << ": " << name);
+          const bool same = same_bytes(value, after.at(name));
+          if (name.starts_with("encoder.layers.0.")) CHECK(same);
+          else moved[name.substr(name.rfind('.') + 1)] += !same;
         }
-        int trained = 0;
-        for (const Parameter* p : m.state.parameters) {
-          const Matrix gradient(p->gradient.reshaped({p->gradient.count()}));
-          const bool none = std::all_of(gradient.values.begin(), gradient.values.end(), [](double g) { return g == 0; });
-          INFO(p->name);
-          if (p->name.starts_with("encoder.layers.0.")) CHECK(!p->trainable);
-          trained += p->trainable && !none;
-        }
-        CHECK(trained > 5);
       }
-  CHECK(moved > 100);
+  for (const char* part : {"weight", "bias", "running_mean", "running_var", "num_batches_tracked", "redraws", "features", "centroids",
+                           "centroid_counts", "centroid_sums"}) {
+    INFO(part);
+    CHECK(moved[part] > 0);
+  }
 }
 
 TEST_CASE("the gradients of what is not frozen do not depend on what is", "[frozen]") {
@@ -84,7 +81,8 @@ TEST_CASE("the gradients of what is not frozen do not depend on what is", "[froz
                                                       {"*norm.*"},
                                                       {"*.attention.query*", "*.up.weight"},
                                                       {"*.value.*", "*.down.bias", "embedding.*"},
-                                                      {"*.output.*", "head.*"}};
+                                                      {"*.output.*", "head.*"},
+                                                      {"embedding.*", "encoder.extra_rows", "encoder.layers.0.*"}};
   int compared = 0, frozen = 0;
   for (const auto& v : models::attention_variants())
     for (const TestDevice& device : test_devices()) {

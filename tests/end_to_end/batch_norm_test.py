@@ -118,7 +118,7 @@ def no_side_effects(work):
 def frozen_by_name(work):
     # B03: a frozen layer keeps its weights and its statistics, also from a run that it starts with; the others move.
     work.train("source", *NORM, "checkpoint.best=none")
-    words = [*NORM, "train.frozen=[embedding.*, encoder.layers.0.*]"]
+    words = [*NORM, "train.frozen=[embedding.*, encoder.layers.0.*]", "averaging.decay=0.5", "checkpoint.best=none"]
     work.train("tuned", *words, "--init-from", "source")
     files = [h5py.File(work.file(run, "checkpoints", work.checkpoints(run)[-1]), "r") for run in ("source", "tuned")]
     counts = {True: 0, False: 0}
@@ -132,12 +132,21 @@ def frozen_by_name(work):
     check("encoder.layers.0.attention.query.weight: not trainable" in work.call("inspect", work.file("tuned", "checkpoints", work.checkpoints("tuned")[-1])).stdout,
           "inspect says what is not trainable")
     check(not any(name.startswith("encoder.layers.0") for slot in files[1]["optimizer"] for name in files[1]["optimizer"][slot]), "no moments of what is frozen")
+    done = work.call("eval", "tuned", "--split", "valid")
+    check(done.returncode == 0 and "averaged" in done.stderr, f"averages of what was trained, and the rest as it was: {done.stderr}")
+    check(not any(name.startswith("encoder.layers.0") for name in files[1]["ema"]), "no averages of what is frozen")
     for file in files:
         file.close()
     # Stopped and taken up again it is the same run.
     work.copy_as_killed("tuned", 4, "half")
     work.resume("half")
     check(work.same("tuned", "half") is None, f"resumed: {work.same('tuned', 'half')}")
+    # With every BatchNorm frozen nothing uses a batch's own statistics, and nothing says that it did.
+    work.train("fixed", *NORM, "train.frozen='*norm.*'", "train.batch_size=1", "--init-from", "source")
+    for source in ("batch", "recalibrate"):
+        work.refused(2, ["eval", "fixed", "--split", "valid", "--batchnorm", source], f"--batchnorm {source}", "train.frozen", run="fixed/eval")
+    done = work.call("eval", "tuned", "--split", "valid", "--batchnorm", "batch")
+    check(done.returncode == 0 and "(3 of 5, the others are frozen)" in done.stderr, f"some are frozen: {done.stderr}")
     work.refused(2, ["train", "config.yaml", "-o", "run", "train.frozen=[encoder.layer.0.*]"], "train.frozen", "encoder.layer.0.*", "embedding.tokens.weight")
     work.refused(2, ["train", "config.yaml", "-o", "run", "train.frozen='*'"], "train.frozen", "none to train")
 

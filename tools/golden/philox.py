@@ -83,7 +83,7 @@ def draw(key, row, column, sample, step):
     words = philox((column // 4, row, sample, step), key)
     word = words[column % 4]
     return {"row": row, "column": column, "sample": sample, "step": step, "block": words, "word": word,
-            "uniform": uniform(word), "gaussian": gaussian(words, column), "gumbel": -math.log(-math.log(uniform(word)))}
+            "uniform": uniform(word), "gaussian": gaussian(words, column)}
 
 
 def main():

@@ -54,6 +54,24 @@ Steps run_steps(const SinkhornCall& call, View<const float> scores, View<const f
   return s;
 }
 
+// The gradient of L, in the place of p: through the steps, or in that of the start: through the softmaxes.
+const std::vector<float>& steps_backward(const SinkhornCall& call, Steps& s, View<const float> dp, int64_t row, int64_t column) {
+  for (int64_t u = 0; u < s.n; ++u)
+    for (int64_t v = 0; v < s.n; ++v) s.p[static_cast<size_t>(u * s.n + v)] *= dp.row(row + u)[column + v];
+  for (int k = call.iterations - 1; k >= 0; --k) {
+    simd::sinkhorn_columns_backward(s.matrix(), s.row_terms(k), s.column_terms(k + 1), s.p.data());
+    simd::sinkhorn_rows_backward(s.matrix(), s.row_terms(k), s.column_terms(k), s.p.data());
+  }
+  return s.p;
+}
+const std::vector<float>& softmax_before_backward(Steps& s, View<const float> dp, int64_t row, int64_t column) {
+  std::fill(s.start.begin(), s.start.end(), 0.f);
+  for (int64_t u = 1; u < s.n; ++u)
+    simd::softmax_backward(1, static_cast<int>(u), {dp.row(row + u) + column, s.n}, {s.p.data() + u * s.n, s.n}, false,
+                           {s.start.data() + u * s.n, s.n});
+  return s.start;
+}
+
 // Calls body(first row, first column, size) for each matrix, each a task.
 template <class Body>
 void for_each_matrix(const Execution& on, const SinkhornCall& call, const Body& body) {
@@ -86,18 +104,7 @@ void SinkhornBackward<float>::cpu(const Execution& on, const SinkhornCall& call,
   if (write == Write::overwrite) clear(dscores);
   for_each_matrix(on, call, [&](int64_t row, int64_t column, int64_t n) {
     Steps s = run_steps(call, scores, noise, row, column, n);
-    std::vector<float>& d = call.causal ? s.start : s.p;
-    for (int64_t u = 0; u < n; ++u)
-      if (call.causal) {
-        std::fill_n(d.data() + u * n, n, 0.f);
-        simd::softmax_backward(1, static_cast<int>(u), {dp.row(row + u) + column, n}, {s.p.data() + u * n, n}, false, {d.data() + u * n, n});
-      } else {
-        for (int64_t v = 0; v < n; ++v) d[static_cast<size_t>(u * n + v)] *= dp.row(row + u)[column + v];
-      }
-    for (int k = call.iterations - 1; k >= 0 && !call.causal; --k) {
-      simd::sinkhorn_columns_backward(s.matrix(), s.row_terms(k), s.column_terms(k + 1), d.data());
-      simd::sinkhorn_rows_backward(s.matrix(), s.row_terms(k), s.column_terms(k), d.data());
-    }
+    const std::vector<float>& d = call.causal ? softmax_before_backward(s, dp, row, column) : steps_backward(call, s, dp, row, column);
     const auto factor = static_cast<float>(1 / call.temperature);
     for (int64_t u = 0; u < n; ++u)
       for (int64_t v = 0; v < n; ++v) dscores.row(row + u)[column + v] += factor * d[static_cast<size_t>(u * n + v)];

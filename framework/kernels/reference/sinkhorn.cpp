@@ -67,7 +67,8 @@ void SinkhornForward<T>::reference(const Execution&, const SinkhornCall& call, V
       normalise(l, false);
     }
     for (int64_t u = 0; u < n; ++u)
-      for (int64_t v = 0; v < n; ++v) p.row(row + u)[column + v] = static_cast<T>(call.causal ? l.at(true, u, v) : std::exp(l.at(true, u, v)));
+      for (int64_t v = 0; v < n; ++v)
+        p.row(row + u)[column + v] = static_cast<T>(call.causal ? l.at(true, u, v) : std::exp(l.at(true, u, v)));
   });
 }
 
@@ -85,7 +86,8 @@ void SinkhornBackward<T>::reference(const Execution&, const SinkhornCall& call, 
         double sum = 0;
         for (int64_t v = 0; v < u; ++v) sum += l.at(true, u, v) * dp.row(row + u)[column + v];
         for (int64_t v = 0; v < u; ++v)
-          reference::store(dscores.row(row + u)[column + v], l.at(true, u, v) * (dp.row(row + u)[column + v] - sum) / call.temperature, Write::add);
+          reference::store(dscores.row(row + u)[column + v], l.at(true, u, v) * (dp.row(row + u)[column + v] - sum) / call.temperature,
+                           Write::add);
       }
       return;
     }

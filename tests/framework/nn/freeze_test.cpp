@@ -15,6 +15,10 @@ TEST_CASE("names and patterns freeze parameters and buffers", "[freeze]") {
   CHECK((up.trainable && other.trainable && head.trainable && !mean.frozen && !count.frozen));
   CHECK(nn::freeze(state, {"encoder.layers.0.*", "head.weight"}).empty());
   CHECK((!up.trainable && other.trainable && !head.trainable && mean.frozen && !count.frozen));
+  nn::Buffer variance{"encoder.layers.10.norm.running_var", {}};
+  state.buffer(variance);
+  nn::freeze(state, {"*running_var"});
+  CHECK((variance.frozen && count.frozen));  // they are one BatchNorm's
   CHECK(nn::freeze(state, {"encoder.layers.3.*", "*.up.*", "Head.*"}) == std::vector<std::string>{"encoder.layers.3.*", "Head.*"});
   CHECK(!other.trainable);
 }

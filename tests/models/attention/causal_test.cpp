@@ -109,8 +109,7 @@ TEST_CASE("causal heads keep what every attention keeps", "[causal]") {
     check_attention(c);
     bool drops = c.settings.attention.layers[0][0].variant->has_probabilities;
     // No dropout, or other rows than the oracle's.
-    for (const char* word : {"type: performer", "type: linear", "sinkhorn"})
-      drops = drops && c.name.find(word) == std::string::npos;
+    for (const char* word : {"type: performer", "type: linear", "sinkhorn"}) drops = drops && c.name.find(word) == std::string::npos;
     if (drops) check_dropout(c);
   }
 }
@@ -211,14 +210,15 @@ TEST_CASE("causal compressed heads count the first row and the windows that end 
 }
 
 TEST_CASE("causal sinkhorn heads count the slots of a sorted block but in the first, and their own rows so far", "[causal]") {
-  const auto c = attention_case("slots", {"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn.block=3"});
+  const auto c =
+      attention_case("slots", {"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn.block=3"});
   CHECK(make_attention(c, Dtype::f64)->pairs(7) == 1 + 2 + 3 + 4 + 5 + 6 + 4);
 }
 
 TEST_CASE("a causal row of sinkhorn takes from all blocks before its own, and from its own up to itself", "[causal]") {
   for (const char* net : {"linear", "two_layers", "attention"}) {
-    const auto c = attention_case("blocks", {"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn.block=4",
-                                             fmt::format("model.attention.sinkhorn.net={}", net)});
+    const auto c = attention_case("blocks", {"model.attention.causal=true", "model.attention.type=sinkhorn",
+                                             "model.attention.sinkhorn.block=4", fmt::format("model.attention.sinkhorn.net={}", net)});
     const auto attention = make_attention(c, Dtype::f64);
     const int32_t n = 18;
     Context context{.on = test_devices().front().on, .dtype = Dtype::f64};
@@ -290,9 +290,9 @@ TEST_CASE("what counts from a sequence's end has no place in causal heads", "[ca
                                                                                   {"cosformer", "max_length=own"}})
     check_fault({"model.attention.causal=true", "model.attention.type=" + type, fmt::format("model.attention.{}.{}", type, own)},
                 {fmt::format("model.attention.{}.{}", type, own.substr(0, own.find('='))), "model.attention.causal", "has grown"});
-  for (const char* option : {"hard=true", "sort_cut=2"})
-    check_fault({"model.attention.causal=true", "model.attention.type=sinkhorn", fmt::format("model.attention.sinkhorn.{}", option)},
-                {fmt::format("model.attention.sinkhorn.{}", option).substr(0, 28), "model.attention.causal", "what stands behind them"});
+  for (const std::string option : {"hard=true", "sort_cut=2"})
+    check_fault({"model.attention.causal=true", "model.attention.type=sinkhorn", "model.attention.sinkhorn." + option},
+                {"model.attention.sinkhorn." + option.substr(0, option.find('=')), "model.attention.causal", "what stands behind them"});
   for (const std::string key : {"sinkhorn.iterations", "local.right", "longformer.right", "global_external.right"})
     check_fault({"model.attention.causal=true", "model.attention.type=" + key.substr(0, key.find('.')), "model.attention." + key + "=2"},
                 {"model.attention." + key, "model.attention.causal", "no meaning"});

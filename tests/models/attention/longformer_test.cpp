@@ -61,8 +61,9 @@ TEST_CASE("windows of heads are dilated, and global keys in them count once", "[
                                         Dtype::f64);
   for (int j = 0; j < 20; ++j)
     CHECK(dynamic_cast<models::HeadAttention&>(*attention).group_of(0).allowed(20, 0, 10, j) == (j == 4 || j == 7 || j == 10 || j == 13));
-  CHECK_THROWS_WITH(model_settings({"model.attention.type=longformer", "model.attention.longformer.stride=[1, 2, 4]"}),
-                    Catch::Matchers::ContainsSubstring("'model.attention.longformer.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
+  CHECK_THROWS_WITH(
+      model_settings({"model.attention.type=longformer", "model.attention.longformer.stride=[1, 2, 4]"}),
+      Catch::Matchers::ContainsSubstring("'model.attention.longformer.stride' lists 3 numbers, but 'model.attention.heads' is 2"));
 }
 
 TEST_CASE("a key that is global and in the window counts once", "[longformer]") {

@@ -66,8 +66,9 @@ TEST_CASE("the patterns", "[sparse_transformer]") {
 }
 
 TEST_CASE("layers take turns among those that are sparse", "[sparse_transformer]") {
-  AttentionCase c = attention_case("with others between", {"model.layers=4", "model.attention.sparse_transformer={stride: 4, use: alternating}",
-                                                           "model.attention.type=[sparse_transformer, full, sparse_transformer, full]"});
+  AttentionCase c =
+      attention_case("with others between", {"model.layers=4", "model.attention.sparse_transformer={stride: 4, use: alternating}",
+                                             "model.attention.type=[sparse_transformer, full, sparse_transformer, full]"});
   std::vector<std::string> seen;
   for (const int layer : {0, 2}) {
     c.layer = layer;
@@ -142,7 +143,9 @@ TEST_CASE("turns over the layers of one layer, and a summary without blocks, are
   const auto read = [&](const char* layers, const char* settings) {
     model_settings({"model.attention.type=sparse_transformer", std::string("model.layers=") + layers, section + "={" + settings + "}"});
   };
-  CHECK_THROWS_WITH(read("1", "use: alternating"), ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' and 'model.attention.type' give it one layer"));
+  CHECK_THROWS_WITH(
+      read("1", "use: alternating"),
+      ContainsSubstring("'" + section + ".use' is alternating, but 'model.layers' and 'model.attention.type' give it one layer"));
   CHECK_THROWS_WITH(model_settings({"model.attention.type=[full, sparse_transformer]", section + "={use: alternating}"}),
                     ContainsSubstring("give it one layer"));
   CHECK_NOTHROW(read("2", "use: alternating"));
