@@ -38,9 +38,11 @@ std::string statistics_text(nn::Model& model, const std::string& source, int64_t
   const std::string some = norms.own < norms.all ? fmt::format(" ({} of {}, the others are frozen)", norms.own, norms.all) : "";
   if (source == "batch") return fmt::format("its own statistics for each of {} evaluated batches{}", batches, some);
   if (source == "recalibrate") return fmt::format("statistics recalibrated on {} training batches{}", batches, some);
-  int64_t most = 0;  // those that were frozen by name have seen fewer
-  for (const nn::Buffer* b : state.buffers)
-    if (b->name.ends_with(".num_batches_tracked")) most = std::max(most, b->value.data<int64_t>()[0]);
+  int64_t most = 0;  // by those that training moved; where it moved none, by all
+  for (const auto& [layer, facts] : state.layers)
+    for (const nn::Buffer* b : state.buffers)
+      if (b->name == layer + ".num_batches_tracked" && (norms.own == 0 || !nn::is_frozen(facts, step)))
+        most = std::max(most, b->value.data<int64_t>()[0]);
   return fmt::format("running statistics from {} training batches", most);
 }
 
@@ -168,7 +170,8 @@ void write_files(const std::filesystem::path& directory, const Trained& t, const
 constexpr std::string_view changeable[] = {
     "data.test.",      "data.valid.",      "data.train.",     "data.split.valid",  "data.split.test",
     "data.window.hop", "data.ignored_tag", "data.truncate",   "data.empty",        "eval.batch_size",
-    "device.",         "train.batch_size", "train.precision", "model.norm.freeze", "model.norm.freeze_from"};
+    "device.",         "train.batch_size", "train.precision", "model.norm.freeze", "model.norm.freeze_from",
+    "train.frozen"};
 
 void check_changes(const std::vector<std::string>& overrides) {
   check_overrides(overrides, "eval", changeable);
@@ -206,7 +209,9 @@ ExitCode evaluate(Command& command, const Options& o) {
   const std::string statistics = statistics_text(*t.model, o.batchnorm, batches, s.step);
   command.log.info("{}: {} weights of step {}{}", printable(t.file.string()), t.weights, train::step_of(t.checkpoint),
                    statistics.empty() ? "" : "; BatchNorm: " + statistics);
-  if (t.weights == "averaged" && o.batchnorm == "running" && !statistics.empty())
+  nn::ModelState state;
+  t.model->visit(state);
+  if (t.weights == "averaged" && o.batchnorm == "running" && nn::batch_norms(state, s.step).own > 0)
     command.log.warn("the running statistics are those of the raw weights; --batchnorm recalibrate makes them anew for the averaged ones");
   for (const std::string& line : dataset->report()) command.log.info("{}", line);
   const auto directory = directory_of(t, o.split);

@@ -113,8 +113,26 @@ std::string frozen_of(train::Trainer& trainer) {
   return n > 0 ? fmt::format(", of which {} are frozen", n) : "";
 }
 
-// The vocabulary and the labels of another run must be those of this data, or its embeddings and outputs mean something else.
-void take_parameters(Log& log, const Options& options, uint64_t run_seed, const data::Description& here, train::Trainer& trainer) {
+// What is only counted is drawn again from this run's seed: frozen, it would be something else than in the other run.
+std::optional<std::string> other_draws(const nn::ModelState& model, const train::TakeCounts& counts, const io::Checkpoint& other,
+                                       uint64_t seed_here) {
+  const auto seed_there = train::seed_of(other);
+  for (const nn::Buffer* b : model.buffers) {
+    const std::string owner = b->name.substr(0, b->name.rfind('.'));
+    const bool counted = b->name == owner + ".redraws" && !counts.names.contains(owner + ".features");
+    if (counted && b->frozen && counts.names.contains(b->name) && seed_there && *seed_there != seed_here)
+      return fmt::format(
+          "warning: 'train.frozen' keeps {}, but what it counts was drawn from 'run.seed' {} and is drawn from {} here; give "
+          "both runs one seed",
+          b->name, *seed_there, seed_here);
+  }
+  return std::nullopt;
+}
+
+// The vocabulary and the labels of another run must be those of this data, or its embeddings and outputs mean something else. Returns what
+// to say of it.
+std::vector<std::string> take_parameters(Log& log, const Options& options, uint64_t seed, const data::Description& here,
+                                         train::Trainer& trainer) {
   const auto file = checkpoint_of(options.init_from, log);
   const io::Checkpoint other = io::read_checkpoint(file);
   const data::Description there = train::description_of(other, file.string());
@@ -123,16 +141,11 @@ void take_parameters(Log& log, const Options& options, uint64_t run_seed, const 
          printable(file.string()), there.labels != here.labels ? "set of labels" : "vocabulary");
   const train::TakeCounts counts = train::initialise_from(other, file.string(), trainer.model_state(), options.init_only);
   const std::string copied = counts.copied > 0 ? fmt::format("{} that it lacks are copies of these, ", counts.copied) : "";
-  const uint64_t seed = train::seed_of(other);
-  for (const nn::Buffer* b : trainer.model_state().buffers)
-    if (b->frozen && b->name.ends_with(".redraws") && seed != run_seed) {
-      log.warn(
-          "{}: 'train.frozen' keeps {}, but what it counts was drawn from 'run.seed' {} and is drawn from {} here; give both runs one seed",
-          printable(file.string()), b->name, seed, run_seed);
-      break;
-    }
-  log.info("{}: {} tensors taken, {}{} left in the file, {} stay as initialised", printable(file.string()), counts.taken, copied,
-           counts.left_in_file, counts.left_as_initialised);
+  std::vector<std::string> lines{fmt::format("{}: {} tensors taken, {}{} left in the file, {} stay as initialised",
+                                             printable(file.string()), counts.names.size(), copied, counts.left_in_file,
+                                             counts.left_as_initialised)};
+  if (auto warning = other_draws(trainer.model_state(), counts, other, seed)) lines.push_back(std::move(*warning));
+  return lines;
 }
 
 void begin_files(Command& command, const Options& options, const config::Document& document, const Experiment& experiment,
@@ -186,7 +199,8 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
        .config_sha256 = config_digest(document),
        .deadline = options.deadline});
   if (continued) trainer.restore(continued->checkpoint, continued->file);
-  if (!options.init_from.empty()) take_parameters(command.log, options, experiment.train.seed, dataset->description(), trainer);
+  std::vector<std::string> taken;
+  if (!options.init_from.empty()) taken = take_parameters(command.log, options, experiment.train.seed, dataset->description(), trainer);
   if (trainer.complete()) {
     say_complete(command.log, trainer.state());
     return ExitCode::done;
@@ -197,6 +211,7 @@ ExitCode go(Command& command, const Options& options, const config::Document& do
     command.log.warn("{}: the file system has no locks: see to it that no other run writes to this directory",
                      printable(run.path().string()));
   for (const std::string& line : dataset->report()) say(command.log, line);
+  for (const std::string& line : taken) say(command.log, line);
   warn_of_empty_wishes(command.log, experiment, *dataset, trainer.expected_updates());
   begin_files(command, options, document, experiment, run, continued, trainer, *dataset);
   const RunStatus status(run, command.arguments, trainer, config_digest(document));

@@ -307,9 +307,9 @@ TakeCounts initialise_from(const io::Checkpoint& c, const std::string& file, nn:
   if (copies.empty())
     fail(ExitCode::checkpoint, "{}: nothing matches '{}'; `tapeformer inspect` lists the names", printable(file), printable(pattern));
   copy_all(copies);
-  counts.taken = static_cast<int64_t>(copies.size());
   counts.copied = copy_taken(model, taken, wanted);
   counts.left_as_initialised -= counts.copied;
+  counts.names = std::move(taken);
   return counts;
 }
 
@@ -325,7 +325,10 @@ data::Description description_of(const io::Checkpoint& c, const std::string& fil
 
 int64_t step_of(const io::Checkpoint& c) { return attribute<int64_t>(c, "checkpoint", "/", "step"); }
 
-uint64_t seed_of(const io::Checkpoint& c) { return attribute<uint64_t>(c, "checkpoint", "/data", "seed"); }
+std::optional<uint64_t> seed_of(const io::Checkpoint& c) {
+  const auto* seed = find_attribute<uint64_t>(c, "/data", "seed");
+  return seed ? std::optional(*seed) : std::nullopt;
+}
 
 bool is_planned(const io::Checkpoint& c) { return !attribute_or(c, "/control", unplanned, false); }
 

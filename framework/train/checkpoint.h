@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run's state to and from a checkpoint: parameters, buffers, optimiser slots, averages, counters, and what prediction needs of the data.
 #pragma once
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +38,8 @@ void restore_model(const io::Checkpoint&, const std::string& file, nn::ModelStat
 bool has_averages(const io::Checkpoint&);
 
 struct TakeCounts {
-  int64_t taken = 0, copied = 0, left_in_file = 0, left_as_initialised = 0;
+  std::set<std::string> names;  // of what was taken
+  int64_t copied = 0, left_in_file = 0, left_as_initialised = 0;
 };
 // Takes parameters and buffers by name and shape from another run. An empty pattern takes everything and refuses any difference; a pattern
 // (with *) takes the names that match it and refuses a match of another shape. What starts as a copy of something (Parameter::copy_of) and
@@ -47,7 +50,7 @@ TakeCounts initialise_from(const io::Checkpoint&, const std::string& file, nn::M
 const std::string& text_of(const io::Checkpoint&, const std::string& file, const std::string& name);
 data::Description description_of(const io::Checkpoint&, const std::string& file);
 int64_t step_of(const io::Checkpoint&);
-uint64_t seed_of(const io::Checkpoint&);  // of its run
+std::optional<uint64_t> seed_of(const io::Checkpoint&);  // of its run, where the file says it
 // False for what was saved only because a signal, a limit or the end came at this step.
 bool is_planned(const io::Checkpoint&);
 RunState state_of(const io::Checkpoint&, const std::string& file);

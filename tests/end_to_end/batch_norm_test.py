@@ -134,6 +134,9 @@ def frozen_by_name(work):
     check(not any(name.startswith("encoder.layers.0") for slot in files[1]["optimizer"] for name in files[1]["optimizer"][slot]), "no moments of what is frozen")
     done = work.call("eval", "tuned", "--split", "valid")
     check(done.returncode == 0 and "averaged" in done.stderr, f"averages of what was trained, and the rest as it was: {done.stderr}")
+    loss = json.loads(work.call("eval", "tuned", "--split", "valid", "--json").stdout)["loss"]
+    logged = [m for m in work.metrics("tuned") if m["split"] == "valid"][-1]["valid/loss"]
+    check(loss == logged, f"the run's last loss is {logged}, that of its checkpoint {loss}")
     check(not any(name.startswith("encoder.layers.0") for name in files[1]["ema"]), "no averages of what is frozen")
     for file in files:
         file.close()
@@ -141,10 +144,18 @@ def frozen_by_name(work):
     work.copy_as_killed("tuned", 4, "half")
     work.resume("half")
     check(work.same("tuned", "half") is None, f"resumed: {work.same('tuned', 'half')}")
+    # Draws that are only counted are the seed's.
+    work.train("hashed", "model.attention.type=reformer", "checkpoint.best=none")
+    for seed, warns in ((7, False), (8, True)):
+        done = work.train(f"hashed-{seed}", "model.attention.type=reformer", "--init-from", "hashed", "train.frozen=encoder.layers.0.*", f"run.seed={seed}")
+        check(("run.seed' 7 and is drawn from 8" in done.stderr) == warns, f"seed {seed}: {done.stderr}")
     # With every BatchNorm frozen nothing uses a batch's own statistics, and nothing says that it did.
     work.train("fixed", *NORM, "train.frozen='*norm.*'", "train.batch_size=1", "--init-from", "source")
     for source in ("batch", "recalibrate"):
-        work.refused(2, ["eval", "fixed", "--split", "valid", "--batchnorm", source], f"--batchnorm {source}", "train.frozen", run="fixed/eval")
+        work.refused(2, ["eval", "fixed", "--split", "valid", "--batchnorm", source], f"--batchnorm {source}", "train.frozen=[]", run="fixed/eval")
+        done = work.call("eval", "fixed", "train.frozen=[]", "eval.batch_size=8", "--split", "valid", "--batchnorm", source)
+        check(done.returncode == 0, f"what the message advises: {done.stderr}")
+        shutil.rmtree(work.file("fixed", "eval"))
     done = work.call("eval", "tuned", "--split", "valid", "--batchnorm", "batch")
     check(done.returncode == 0 and "(3 of 5, the others are frozen)" in done.stderr, f"some are frozen: {done.stderr}")
     work.refused(2, ["train", "config.yaml", "-o", "run", "train.frozen=[encoder.layer.0.*]"], "train.frozen", "encoder.layer.0.*", "embedding.tokens.weight")
